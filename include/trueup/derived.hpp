@@ -1,0 +1,90 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trueup/environment.hpp"
+#include "trueup/inventory.hpp"
+#include "trueup/result.hpp"
+
+// Derived facts: computed from the environment alone, by pure code. They stand in JSON under the root's `derived`.
+
+namespace trueup {
+
+/// Who would compile or load CUDA code.
+struct Consumer {
+  std::string id;                 ///< `unit sglang-k26.service`, `process 4711`, `declared trainer`, `environment /opt/venv`
+  std::string kind;               ///< `service`, `process`, `declared`, `unclaimed`
+  std::string unit;               ///< of a service; else empty
+  std::string user;
+  std::string home;               ///< empty: none, or not known
+  std::string python_env;         ///< prefix
+  std::string env_source;         ///< `process` (a running process's), `unit`, `declared`, `default`
+  Variables env;                  ///< the one that counts: the running process's, else the unit's
+};
+
+/// ok: would work; broken: would fail, `reason` says why; risk: works, with a catch; unknown: cannot be told, and why.
+enum class Outcome { ok, risk, broken, unknown };
+
+/// What one JIT library of one consumer would do if it had to build now.
+struct Resolution {
+  std::string consumer;           ///< Consumer::id
+  std::string unit;
+  bool claimed = true;            ///< false: nobody is known to use the environment; findings are warnings at most
+  std::string python_env;
+  std::string library;            ///< `flashinfer`, `torch_extensions`, `triton`
+  std::string library_version;
+  std::string env_source;
+
+  std::string root;               ///< toolkit root as the library would name it: `/usr/local/cuda`; empty: none found
+  std::string root_resolved;      ///< links followed; empty: none, or not on this host
+  std::string rule;               ///< what decided: `CUDA_HOME`, `CUDA_PATH`, `nvcc on PATH`, `default /usr/local/cuda`, `bundled`
+  std::string rule_detail;        ///< `CUDA_HOME, CUDA_PATH unset; no nvcc on PATH (/usr/bin:/bin)`
+  std::string compiler;           ///< absolute path of what would run: nvcc, ptxas; empty: none
+  std::optional<Version> compiler_version;
+  std::optional<Version> asked_version;  ///< what the library believes the toolkit is
+  std::string asked_from;         ///< `nvcc`, `torch.version.cuda`, or empty
+  std::optional<Version> torch_cuda;
+
+  std::vector<std::string> gpus_cc;      ///< compute capabilities it would see, in CUDA's order, each once
+  std::vector<std::string> targets;      ///< `120f`; empty with outcome broken: the empty set
+  std::vector<std::string> dropped;      ///< compute capabilities that a gate took out
+  std::optional<Version> gate;           ///< toolkit version demanded, where a gate applies
+  std::string gate_rule;                 ///< version range and source of the row that says so
+
+  Outcome outcome = Outcome::unknown;
+  std::string reason;             ///< id: `arch_set_empty`, `compiler_missing`, `target_unknown_to_compiler`, `driver_too_old`, ...
+  std::string explanation;        ///< one sentence
+  std::vector<std::string> evidence;     ///< links of the chain from the GPU to the outcome, one line each
+};
+
+struct CacheVerdict {
+  std::string path;
+  std::string kind;
+  std::string consumer;           ///< who would use it; empty: nobody known
+  std::string unit;
+  std::string rule;               ///< `cache.fi.baked_toolkit`, ...
+  Outcome outcome = Outcome::unknown;
+  std::string explanation;
+  std::vector<std::string> evidence;
+};
+
+struct Derived {
+  std::vector<Consumer> consumers;
+  std::vector<Resolution> resolutions;
+  std::vector<CacheVerdict> caches;
+  std::map<std::string, std::string> cuda_versions;  ///< the host's different "CUDA versions", apart by name: driver_max, default_toolkit, ...
+};
+
+nlohmann::json derived_to_json(const Derived& derived);
+
+/// Version knowledge: dated tables with a source on each row (playbooks/knowledge/*.yaml), checked at load.
+class Knowledge;
+
+/// Pure. Never an error: what cannot be told is `unknown` with the reason.
+Derived derive(const Environment& environment, const std::vector<DeclaredConsumer>& declared, const Knowledge& knowledge);
+
+}  // namespace trueup

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trueup/derived.hpp"
+#include "trueup/environment.hpp"
+#include "trueup/finding.hpp"
+#include "trueup/probing.hpp"
+#include "trueup/result.hpp"
+
+namespace trueup {
+
+enum class HostStatus {
+  audited,      ///< every probe answered (a fact may still be unknown)
+  partial,      ///< reached, and at least one probe gave nothing
+  unreachable,  ///< not reached: see `error`
+};
+
+std::string_view to_string(HostStatus status);
+
+/// One host's part of a run.
+struct HostReport {
+  std::string name;
+  std::string address;
+  HostStatus status = HostStatus::audited;
+  std::optional<Error> error;              ///< why it was not reached, or was cut off; context names the phase
+  Environment environment;
+  Derived derived;
+  Assessment assessment;
+  std::vector<ProbeOutput> probes;
+  std::chrono::milliseconds duration{0};
+};
+
+/// The result of one audit.
+struct RunReport {
+  std::string id;                          ///< sortable by time, unique
+  std::string kind = "audit";
+  std::string version;                     ///< of trueup
+  std::chrono::system_clock::time_point started;
+  std::chrono::system_clock::time_point finished;
+  std::vector<HostReport> hosts;           ///< in inventory order
+  std::optional<Error> stopped;            ///< the run's deadline, or the user: not all hosts were looked at
+  Severity fail_on = Severity::error;
+  std::vector<std::string> allowed_unknown;  ///< checks whose not-evaluated does not count
+};
+
+/// The exit status of the contract (docs/exit-status.md): 0, 3, 4, 124, 130; the heaviest wins.
+int exit_status(const RunReport& report);
+
+struct TableOptions {
+  bool color = false;
+  std::size_t width = 100;
+  int verbosity = 0;  ///< 1: info findings in full and probes; 2: raw reasons too
+};
+
+/// For people. Root causes first, each with its chain; equal findings on many hosts are one block with a folded host list.
+std::string render_table(const RunReport& report, const TableOptions& options);
+
+/// For programs: the document of docs/report-json.md, schema 1.
+std::string render_json(const RunReport& report);
+
+/// `gpu[001-003,007]`: names that differ in one run of digits, folded.
+std::string fold_hosts(std::vector<std::string> names);
+
+}  // namespace trueup

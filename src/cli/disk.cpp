@@ -1,0 +1,38 @@
+#include "cli/disk.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+namespace trueup {
+
+Result<std::string> ControllerDisk::read(const std::string& path) const {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return fail(ErrorKind::io, fmt::format("'{}' is a directory", path));
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) {
+    const auto cause = std::error_code(errno != 0 ? errno : EIO, std::generic_category());
+    return fail(cause.value() == ENOENT ? ErrorKind::not_found : ErrorKind::io,
+                fmt::format("cannot read '{}': {}", path, cause.message()));
+  }
+  return std::move(text).str();
+}
+
+std::vector<std::string> ControllerDisk::list(const std::string& directory) const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace trueup

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "load/files.hpp"
+
+namespace trueup {
+
+/// The controller's disk, for loaders.
+class ControllerDisk final : public FileAccess {
+ public:
+  Result<std::string> read(const std::string& path) const override;
+  std::vector<std::string> list(const std::string& directory) const override;
+};
+
+}  // namespace trueup

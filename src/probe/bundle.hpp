@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "trueup/playbook.hpp"
+
+namespace trueup {
+
+struct BundleOptions {
+  std::string nonce;  ///< 32 hex digits from the system's generator; marks frames, travels on stdin only
+  std::string tag;    ///< 16 hex digits; marks our processes (environment variable TRUEUP_RUN), no secret
+  int workers = 8;    ///< probes side by side
+  std::chrono::seconds host_limit{60};  ///< after that the bundle ends itself, whatever the controller does
+};
+
+/// All probes of one privilege level as one script for the standard input of `command`.
+struct Bundle {
+  std::string command;                ///< for the login shell (sh, csh, fish): starts /bin/sh reading standard input
+  std::string script;                 ///< what to write there; standard input then stays open: its end ends the bundle
+  std::vector<std::string> probe_ids; ///< in frame order
+};
+
+Bundle make_bundle(const std::vector<Probe>& probes, const std::vector<Signature>& signatures, ProbeLevel level,
+                   const BundleOptions& options);
+
+}  // namespace trueup
