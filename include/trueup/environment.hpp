@@ -253,11 +253,13 @@ const std::vector<std::string>& environment_sections();
 
 nlohmann::json environment_to_json(const Environment& environment);
 
-/// Errors: a section or field that has the wrong type, by JSON pointer. A missing section is unknown ("not in the facts").
+/// Errors: a section or field that has the wrong type, with its place; a schema this release does not know. A missing section
+/// is unknown ("not in the facts"), a missing field has its default, unknown fields (of newer facts) are passed over.
 Result<Environment> environment_from_json(const nlohmann::json& document);
 
 /// Sets section `name` from the JSON that a probe's parser gave. Errors: no such section; a value that does not fit, with
-/// its place ("gpus[3].compute_cap: expected a version, got 'N/A'"). On error the section is unknown with that reason.
+/// its place ("gpus[3].compute_cap: expected a version, got 'N/A'"); a field that no such record has. Fields that are missing
+/// or null keep their defaults. On error the section is unknown with that reason.
 Result<void> set_section(Environment& environment, std::string_view name, const nlohmann::json& value);
 void set_section_absent(Environment& environment, std::string_view name);
 void set_section_unknown(Environment& environment, std::string_view name, std::string reason);

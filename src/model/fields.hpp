@@ -1,0 +1,298 @@
+#pragma once
+
+#include <tuple>
+
+#include "trueup/derived.hpp"
+#include "trueup/environment.hpp"
+
+// The one table of JSON names: each record's fields in the order of its struct. Reading, writing and the shape that
+// expressions are linted against all follow from it.
+
+namespace trueup {
+
+template <class Record, class T>
+struct Field {
+  const char* name;
+  T Record::*member;
+};
+template <class Record, class T>
+Field(const char*, T Record::*) -> Field<Record, T>;
+
+template <class Record>
+struct Fields;  // has `list`, a tuple of Field; only records have one
+
+template <class T>
+concept IsRecord = requires {
+  Fields<T>::list;
+};
+
+template <>
+struct Fields<HostInfo> {
+  using R = HostInfo;
+  static constexpr auto list = std::tuple{Field{"hostname", &R::hostname},
+                                          Field{"kernel", &R::kernel},
+                                          Field{"arch", &R::arch},
+                                          Field{"boot_id", &R::boot_id},
+                                          Field{"virtualization", &R::virtualization},
+                                          Field{"clock", &R::clock},
+                                          Field{"uptime_s", &R::uptime_s},
+                                          Field{"cpus", &R::cpus},
+                                          Field{"user", &R::user},
+                                          Field{"uid", &R::uid}};
+};
+
+template <>
+struct Fields<Os> {
+  using R = Os;
+  static constexpr auto list = std::tuple{Field{"id", &R::id}, Field{"version", &R::version},
+                                          Field{"pretty_name", &R::pretty_name}, Field{"glibc", &R::glibc}};
+};
+
+template <>
+struct Fields<Memory> {
+  using R = Memory;
+  static constexpr auto list =
+      std::tuple{Field{"total_bytes", &R::total_bytes}, Field{"available_bytes", &R::available_bytes},
+                 Field{"swap_total_bytes", &R::swap_total_bytes}, Field{"swap_free_bytes", &R::swap_free_bytes}};
+};
+
+template <>
+struct Fields<Disk> {
+  using R = Disk;
+  static constexpr auto list = std::tuple{Field{"mount", &R::mount},           Field{"device", &R::device},
+                                          Field{"fstype", &R::fstype},         Field{"options", &R::options},
+                                          Field{"size_bytes", &R::size_bytes}, Field{"free_bytes", &R::free_bytes},
+                                          Field{"unknown", &R::unknown}};
+};
+
+template <>
+struct Fields<Driver> {
+  using R = Driver;
+  static constexpr auto list =
+      std::tuple{Field{"loaded", &R::loaded},         Field{"on_disk", &R::on_disk},
+                 Field{"flavour", &R::flavour},       Field{"library_versions", &R::library_versions},
+                 Field{"nvidia_smi", &R::nvidia_smi}, Field{"nvidia_smi_error", &R::nvidia_smi_error},
+                 Field{"unknown", &R::unknown}};
+};
+
+template <>
+struct Fields<Gpu> {
+  using R = Gpu;
+  static constexpr auto list = std::tuple{Field{"index", &R::index},
+                                          Field{"pci", &R::pci},
+                                          Field{"uuid", &R::uuid},
+                                          Field{"name", &R::name},
+                                          Field{"compute_cap", &R::compute_cap},
+                                          Field{"memory_bytes", &R::memory_bytes},
+                                          Field{"kernel_driver", &R::kernel_driver},
+                                          Field{"unknown", &R::unknown}};
+};
+
+template <>
+struct Fields<Toolkit> {
+  using R = Toolkit;
+  static constexpr auto list = std::tuple{Field{"path", &R::path},
+                                          Field{"reached_by", &R::reached_by},
+                                          Field{"kind", &R::kind},
+                                          Field{"version", &R::version},
+                                          Field{"version_source", &R::version_source},
+                                          Field{"has_nvcc", &R::has_nvcc},
+                                          Field{"nvcc_executable", &R::nvcc_executable},
+                                          Field{"lacks", &R::lacks},
+                                          Field{"max_gcc", &R::max_gcc},
+                                          Field{"unknown", &R::unknown}};
+};
+
+template <>
+struct Fields<CudaLink> {
+  using R = CudaLink;
+  static constexpr auto list = std::tuple{Field{"path", &R::path}, Field{"target", &R::target},
+                                          Field{"resolved", &R::resolved}, Field{"changed", &R::changed}};
+};
+
+template <>
+struct Fields<Tool> {
+  using R = Tool;
+  static constexpr auto list = std::tuple{Field{"name", &R::name}, Field{"path", &R::path},
+                                          Field{"version", &R::version}, Field{"unknown", &R::unknown}};
+};
+
+template <>
+struct Fields<PythonPackage> {
+  using R = PythonPackage;
+  static constexpr auto list =
+      std::tuple{Field{"name", &R::name}, Field{"version", &R::version}, Field{"installed", &R::installed}};
+};
+
+template <>
+struct Fields<PythonEnv> {
+  using R = PythonEnv;
+  static constexpr auto list = std::tuple{Field{"path", &R::path},
+                                          Field{"site_packages", &R::site_packages},
+                                          Field{"python", &R::python},
+                                          Field{"owner", &R::owner},
+                                          Field{"packages", &R::packages},
+                                          Field{"torch_cuda", &R::torch_cuda},
+                                          Field{"flashinfer_gate", &R::flashinfer_gate},
+                                          Field{"ptxas", &R::ptxas},
+                                          Field{"bin", &R::bin},
+                                          Field{"python_h", &R::python_h},
+                                          Field{"unknown", &R::unknown}};
+};
+
+template <>
+struct Fields<Service> {
+  using R = Service;
+  static constexpr auto list = std::tuple{Field{"unit", &R::unit},
+                                          Field{"state", &R::state},
+                                          Field{"sub_state", &R::sub_state},
+                                          Field{"result", &R::result},
+                                          Field{"exit_code", &R::exit_code},
+                                          Field{"exit_status", &R::exit_status},
+                                          Field{"restarts", &R::restarts},
+                                          Field{"main_pid", &R::main_pid},
+                                          Field{"user", &R::user},
+                                          Field{"home", &R::home},
+                                          Field{"exec", &R::exec},
+                                          Field{"command", &R::command},
+                                          Field{"python_env", &R::python_env},
+                                          Field{"drop_ins", &R::drop_ins},
+                                          Field{"unit_env", &R::unit_env},
+                                          Field{"process_env", &R::process_env},
+                                          Field{"stale", &R::stale},
+                                          Field{"unknown", &R::unknown}};
+};
+
+template <>
+struct Fields<GpuProcess> {
+  using R = GpuProcess;
+  static constexpr auto list = std::tuple{Field{"pid", &R::pid},
+                                          Field{"uid", &R::uid},
+                                          Field{"user", &R::user},
+                                          Field{"exe", &R::exe},
+                                          Field{"command", &R::command},
+                                          Field{"cgroup", &R::cgroup},
+                                          Field{"python_env", &R::python_env},
+                                          Field{"gpus", &R::gpus},
+                                          Field{"env", &R::env},
+                                          Field{"unknown", &R::unknown}};
+};
+
+template <>
+struct Fields<Login> {
+  using R = Login;
+  static constexpr auto list =
+      std::tuple{Field{"user", &R::user}, Field{"shell", &R::shell}, Field{"variables", &R::variables}};
+};
+
+template <>
+struct Fields<JitCache> {
+  using R = JitCache;
+  static constexpr auto list = std::tuple{Field{"kind", &R::kind},
+                                          Field{"path", &R::path},
+                                          Field{"owner", &R::owner},
+                                          Field{"version", &R::version},
+                                          Field{"archs", &R::archs},
+                                          Field{"op", &R::op},
+                                          Field{"cuda_home", &R::cuda_home},
+                                          Field{"targets", &R::targets},
+                                          Field{"python_env", &R::python_env},
+                                          Field{"built", &R::built},
+                                          Field{"empty_set_mark", &R::empty_set_mark},
+                                          Field{"locked", &R::locked},
+                                          Field{"modified", &R::modified},
+                                          Field{"size_bytes", &R::size_bytes},
+                                          Field{"unknown", &R::unknown}};
+};
+
+template <>
+struct Fields<JournalLine> {
+  using R = JournalLine;
+  static constexpr auto list = std::tuple{Field{"signature", &R::signature}, Field{"source", &R::source},
+                                          Field{"unit", &R::unit}, Field{"time", &R::time}, Field{"text", &R::text}};
+};
+
+/// The sections, in the order in which `trueup facts` prints them.
+template <>
+struct Fields<Environment> {
+  using R = Environment;
+  static constexpr auto list = std::tuple{Field{"host", &R::host},         Field{"os", &R::os},
+                                          Field{"memory", &R::memory},     Field{"disks", &R::disks},
+                                          Field{"driver", &R::driver},     Field{"gpus", &R::gpus},
+                                          Field{"toolkits", &R::toolkits}, Field{"cuda_links", &R::cuda_links},
+                                          Field{"tools", &R::tools},       Field{"python_envs", &R::python_envs},
+                                          Field{"services", &R::services}, Field{"processes", &R::processes},
+                                          Field{"login", &R::login},       Field{"caches", &R::caches},
+                                          Field{"journal", &R::journal}};
+};
+
+template <>
+struct Fields<Consumer> {
+  using R = Consumer;
+  static constexpr auto list = std::tuple{Field{"id", &R::id},
+                                          Field{"kind", &R::kind},
+                                          Field{"unit", &R::unit},
+                                          Field{"user", &R::user},
+                                          Field{"home", &R::home},
+                                          Field{"python_env", &R::python_env},
+                                          Field{"env_source", &R::env_source},
+                                          Field{"env", &R::env}};
+};
+
+template <>
+struct Fields<Resolution> {
+  using R = Resolution;
+  static constexpr auto list = std::tuple{Field{"consumer", &R::consumer},
+                                          Field{"unit", &R::unit},
+                                          Field{"claimed", &R::claimed},
+                                          Field{"python_env", &R::python_env},
+                                          Field{"library", &R::library},
+                                          Field{"library_version", &R::library_version},
+                                          Field{"env_source", &R::env_source},
+                                          Field{"root", &R::root},
+                                          Field{"root_resolved", &R::root_resolved},
+                                          Field{"rule", &R::rule},
+                                          Field{"rule_detail", &R::rule_detail},
+                                          Field{"compiler", &R::compiler},
+                                          Field{"compiler_version", &R::compiler_version},
+                                          Field{"asked_version", &R::asked_version},
+                                          Field{"asked_from", &R::asked_from},
+                                          Field{"torch_cuda", &R::torch_cuda},
+                                          Field{"gpus_cc", &R::gpus_cc},
+                                          Field{"targets", &R::targets},
+                                          Field{"dropped", &R::dropped},
+                                          Field{"gate", &R::gate},
+                                          Field{"gate_rule", &R::gate_rule},
+                                          Field{"outcome", &R::outcome},
+                                          Field{"reason", &R::reason},
+                                          Field{"explanation", &R::explanation},
+                                          Field{"evidence", &R::evidence}};
+};
+
+template <>
+struct Fields<CacheVerdict> {
+  using R = CacheVerdict;
+  static constexpr auto list = std::tuple{Field{"path", &R::path},
+                                          Field{"kind", &R::kind},
+                                          Field{"consumer", &R::consumer},
+                                          Field{"unit", &R::unit},
+                                          Field{"rule", &R::rule},
+                                          Field{"outcome", &R::outcome},
+                                          Field{"explanation", &R::explanation},
+                                          Field{"evidence", &R::evidence}};
+};
+
+template <>
+struct Fields<Derived> {
+  using R = Derived;
+  static constexpr auto list = std::tuple{Field{"consumers", &R::consumers}, Field{"resolutions", &R::resolutions},
+                                          Field{"caches", &R::caches}, Field{"cuda_versions", &R::cuda_versions}};
+};
+
+/// Calls `visit(field)` for each field of `Record`, in order.
+template <class Record, class Visit>
+void for_each_field(Visit&& visit) {
+  std::apply([&](const auto&... field) { (visit(field), ...); }, Fields<Record>::list);
+}
+
+}  // namespace trueup
