@@ -1,0 +1,105 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "trueup/report.hpp"
+
+namespace trueup {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kReportSchema = 1;
+
+std::string utc(std::chrono::system_clock::time_point time) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
+}
+
+ordered_json error_json(const std::optional<Error>& error) {
+  if (!error) return nullptr;
+  return {{"kind", to_string(error->kind)}, {"message", to_string(*error)}, {"hint", error->hint}};
+}
+
+ordered_json host_json(const HostReport& host) {
+  auto findings = ordered_json::array();
+  for (const auto& f : host.assessment.findings)
+    findings.push_back({{"check", f.check},
+                        {"about", f.about},
+                        {"key", f.key()},
+                        {"severity", to_string(f.severity)},
+                        {"title", f.title},
+                        {"because", f.because},
+                        {"root", f.root},
+                        {"caused_by", f.caused_by},
+                        {"evidence", f.evidence},
+                        {"fixes", f.fixes},
+                        {"references", f.references}});
+  auto gaps = ordered_json::array();
+  for (const auto& gap : host.assessment.not_evaluated)
+    gaps.push_back({{"check", gap.check}, {"about", gap.about}, {"why", gap.why}});
+  auto probes = ordered_json::array();
+  for (const auto& probe : host.probes)
+    probes.push_back({{"id", probe.id},
+                      {"status", to_string(probe.status)},
+                      {"duration_ms", probe.duration.count()},
+                      {"detail", probe.detail}});
+  return {{"name", host.name},
+          {"address", host.address},
+          {"status", to_string(host.status)},
+          {"error", error_json(host.error)},
+          {"duration_ms", host.duration.count()},
+          {"findings", std::move(findings)},
+          {"not_evaluated", std::move(gaps)},
+          {"probes", std::move(probes)}};
+}
+
+}  // namespace
+
+std::string_view to_string(HostStatus status) {
+  switch (status) {
+    case HostStatus::audited: return "audited";
+    case HostStatus::partial: return "partial";
+    case HostStatus::unreachable: return "unreachable";
+  }
+  return "unreachable";
+}
+
+std::string render_json(const RunReport& report) {
+  auto hosts = ordered_json::array();
+  std::size_t reached = 0, roots = 0, errors = 0, warnings = 0, infos = 0, gaps = 0;
+  for (const auto& host : report.hosts) {
+    hosts.push_back(host_json(host));
+    reached += host.status == HostStatus::unreachable ? 0U : 1U;
+    gaps += host.assessment.not_evaluated.size();
+    for (const auto& finding : host.assessment.findings) {
+      roots += finding.root ? 1U : 0U;
+      (finding.severity == Severity::error     ? errors
+       : finding.severity == Severity::warning ? warnings
+                                               : infos) += 1;
+    }
+  }
+  const ordered_json document = {{"schema", kReportSchema},
+                                 {"run",
+                                  {{"id", report.id},
+                                   {"kind", report.kind},
+                                   {"version", report.version},
+                                   {"started", utc(report.started)},
+                                   {"finished", utc(report.finished)},
+                                   {"exit", exit_status(report)},
+                                   {"stopped", error_json(report.stopped)}}},
+                                 {"hosts", std::move(hosts)},
+                                 {"summary",
+                                  {{"hosts", report.hosts.size()},
+                                   {"reached", reached},
+                                   {"unreachable", report.hosts.size() - reached},
+                                   {"root_causes", roots},
+                                   {"errors", errors},
+                                   {"warnings", warnings},
+                                   {"infos", infos},
+                                   {"not_evaluated", gaps}}}};
+  // Host data is not always UTF-8, and dump() throws on what is not.
+  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace trueup

@@ -1,0 +1,250 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "trueup/report.hpp"
+
+// For people: root causes first, each with its chain and what follows from it; equal ones on many hosts are one block.
+
+namespace trueup {
+namespace {
+
+enum class Paint { plain, red, yellow, green, dim, bold };
+
+class Page {
+ public:
+  explicit Page(const TableOptions& options) : options_(options) {}
+
+  std::string paint(Paint paint, std::string_view text) const {
+    if (!options_.color || paint == Paint::plain || text.empty()) return std::string(text);
+    constexpr std::string_view kCodes[] = {"0", "1;31", "1;33", "32", "2", "1"};
+    return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<std::size_t>(paint)], text);
+  }
+
+  void line(std::string_view text = {}) { fmt::format_to(std::back_inserter(text_), "{}\n", text); }
+
+  /// `label` once, `text` beside it, wrapped at words within the width.
+  void paragraph(std::string_view label, std::string_view text, std::size_t indent = 10) {
+    const std::size_t room = std::max<std::size_t>(options_.width, indent + 30) - indent;
+    std::string head = fmt::format("  {:<{}}", label, indent - 2);
+    for (const auto& part : wrap(text, room)) {
+      line(paint(Paint::dim, head) + part);
+      head.assign(indent, ' ');
+    }
+  }
+
+  std::string take() { return std::move(text_); }
+
+ private:
+  static std::size_t columns(std::string_view text) {
+    return static_cast<std::size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+  }
+
+  static std::vector<std::string> wrap(std::string_view text, std::size_t room) {
+    std::vector<std::string> lines(1);
+    for (const auto word : split(text, ' ')) {
+      if (!lines.back().empty() && columns(lines.back()) + 1 + columns(word) > room) lines.emplace_back();
+      if (!lines.back().empty()) lines.back() += ' ';
+      lines.back() += word;
+    }
+    return lines;
+  }
+
+  const TableOptions& options_;
+  std::string text_;
+};
+
+Paint paint_of(Severity severity) {
+  return severity == Severity::error ? Paint::red : severity == Severity::warning ? Paint::yellow : Paint::dim;
+}
+
+/// Equal findings, or equal errors, of several hosts. The first host's stands for all.
+struct Block {
+  const HostReport* host = nullptr;
+  const Finding* finding = nullptr;
+  std::vector<std::string> hosts;
+};
+
+std::vector<Block> root_blocks(const RunReport& report) {
+  std::vector<Block> blocks;
+  std::map<std::string, std::size_t> index;
+  for (const auto& host : report.hosts)
+    for (const auto& finding : host.assessment.findings) {
+      if (!finding.root) continue;
+      const auto key = fmt::format("{}\n{}\n{}", to_string(finding.severity), finding.check, finding.title);
+      const auto [at, is_new] = index.emplace(key, blocks.size());
+      if (is_new) blocks.push_back({&host, &finding, {}});
+      blocks[at->second].hosts.push_back(host.name);
+    }
+  std::stable_sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
+    if (a.finding->severity != b.finding->severity) return a.finding->severity > b.finding->severity;
+    return a.hosts.size() > b.hosts.size();
+  });
+  return blocks;
+}
+
+/// What `cause` explains on its host, directly or through another finding.
+std::vector<const Finding*> effects_of(const HostReport& host, const Finding& cause) {
+  std::vector<const Finding*> effects;
+  std::set<std::string> explained = {cause.key()};
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (const auto& finding : host.assessment.findings) {
+      const auto is_explained = [&](const std::string& key) { return explained.count(key) != 0; };
+      if (finding.root || !std::any_of(finding.caused_by.begin(), finding.caused_by.end(), is_explained)) continue;
+      if (!explained.insert(finding.key()).second) continue;
+      effects.push_back(&finding);
+      grew = true;
+    }
+  }
+  return effects;
+}
+
+void render_block(Page& page, const Block& block, const TableOptions& options) {
+  const auto& finding = *block.finding;
+  const auto severity = fmt::format("{:<8}", fmt::format("{}", to_string(finding.severity)));
+  const auto where = block.hosts.size() == 1 ? block.hosts.front()
+                                             : fmt::format("{} hosts: {}", block.hosts.size(), fold_hosts(block.hosts));
+  page.line(page.paint(paint_of(finding.severity), severity) + page.paint(Paint::bold, printable(where)) + "  " +
+            page.paint(Paint::bold, printable(finding.title)));
+  if (finding.severity == Severity::info && options.verbosity == 0) return;
+  page.paragraph("check", printable(finding.check));
+  if (!finding.because.empty()) page.paragraph("why", printable(trim(finding.because)));
+  std::string_view label = block.hosts.size() == 1 ? "evidence" : "e.g. there";
+  for (const auto& line : finding.evidence) {
+    page.paragraph(label, "- " + printable(line), 12);
+    label = "";
+  }
+  label = "explains";
+  for (const auto* effect : effects_of(*block.host, finding)) {
+    page.paragraph(label, fmt::format("- {} ({})", printable(effect->title), printable(effect->check)), 12);
+    label = "";
+  }
+  if (!finding.fixes.empty()) page.paragraph("fix", printable(join(finding.fixes, ", ")));
+  page.line();
+}
+
+/// Findings, in a block each; info findings as one line each after them.
+void render_findings(Page& page, const RunReport& report, const TableOptions& options) {
+  for (const auto& block : root_blocks(report)) render_block(page, block, options);
+}
+
+void render_errors(Page& page, const RunReport& report) {
+  // One line for equal errors: the host's own name and address in the message would make each one different.
+  std::map<std::string, std::size_t> index;
+  std::vector<std::pair<const HostReport*, std::vector<std::string>>> groups;
+  for (const auto& host : report.hosts) {
+    if (!host.error) continue;
+    std::string key = to_string(*host.error);
+    for (const auto& own : {host.address, host.name})
+      for (auto at = key.find(own); !own.empty() && at != key.npos; at = key.find(own, at)) key.replace(at, own.size(), "\n");
+    const auto [at, is_new] = index.emplace(key, groups.size());
+    if (is_new) groups.emplace_back(&host, std::vector<std::string>());
+    groups[at->second].second.push_back(host.name);
+  }
+  for (const auto& [host, names] : groups) {
+    const bool unreached = host->status == HostStatus::unreachable;
+    page.line(page.paint(Paint::red, unreached ? "unreached  " : "cut off  ") +
+              page.paint(Paint::bold, printable(names.size() == 1
+                                                    ? names.front()
+                                                    : fmt::format("{} hosts: {}", names.size(), fold_hosts(names)))));
+    page.paragraph("why", printable(to_string(*host->error)));
+    if (!host->error->hint.empty()) page.paragraph("do", printable(host->error->hint));
+    page.line();
+  }
+}
+
+bool is_trouble(ProbeStatus status) {
+  return status != ProbeStatus::ok && status != ProbeStatus::absent && status != ProbeStatus::unknown;
+}
+
+void render_probes(Page& page, const RunReport& report, const TableOptions& options) {
+  std::map<std::string, std::vector<std::string>> troubled;
+  for (const auto& host : report.hosts)
+    for (const auto& probe : host.probes) {
+      const bool shown = options.verbosity > 0 ? probe.status != ProbeStatus::ok : is_trouble(probe.status);
+      if (!shown) continue;
+      troubled[fmt::format("probe {}: {}{}{}", probe.id, to_string(probe.status), probe.detail.empty() ? "" : ": ",
+                           printable(probe.detail))]
+          .push_back(host.name);
+    }
+  for (const auto& [text, names] : troubled)
+    page.paragraph("", fmt::format("{} ({})", text, printable(fold_hosts(names))), 2);
+  if (!troubled.empty()) page.line();
+}
+
+void render_gaps(Page& page, const RunReport& report) {
+  struct Gap {
+    std::vector<std::string> hosts;
+    std::set<std::string> checks;
+  };
+  std::map<std::string, Gap> gaps;
+  for (const auto& host : report.hosts) {
+    std::set<std::string> reasons;
+    for (const auto& gap : host.assessment.not_evaluated) {
+      gaps[gap.why].checks.insert(gap.check);
+      if (reasons.insert(gap.why).second) gaps[gap.why].hosts.push_back(host.name);
+    }
+  }
+  if (gaps.empty()) return;
+  page.line(page.paint(Paint::yellow, "not evaluated"));
+  constexpr std::size_t kNamed = 4;
+  for (const auto& [why, gap] : gaps) {
+    std::vector<std::string> named(gap.checks.begin(), gap.checks.end());
+    const auto more = named.size() > kNamed ? fmt::format(" and {} more", named.size() - kNamed) : std::string();
+    named.resize(std::min(named.size(), kNamed));
+    page.paragraph("", fmt::format("- {}: {}{} ({})", printable(why), join(named, ", "), more,
+                                   printable(fold_hosts(gap.hosts))), 4);
+  }
+  page.line();
+}
+
+std::string count(std::size_t number, std::string_view thing) {
+  return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
+}
+
+void render_summary(Page& page, const RunReport& report) {
+  std::size_t unreached = 0, failing = 0, clean = 0, gaps = 0;
+  std::set<std::string> causes;
+  for (const auto& host : report.hosts) {
+    const auto& findings = host.assessment.findings;
+    const auto fails = [&](const Finding& finding) { return finding.severity >= report.fail_on; };
+    const bool has_failing = std::any_of(findings.begin(), findings.end(), fails);
+    const bool has_warning = std::any_of(findings.begin(), findings.end(),
+                                         [](const Finding& finding) { return finding.severity != Severity::info; });
+    unreached += host.error ? 1U : 0U;
+    failing += has_failing ? 1U : 0U;
+    gaps += host.assessment.not_evaluated.size();
+    clean += !host.error && !has_warning && host.assessment.not_evaluated.empty() ? 1U : 0U;
+    for (const auto& finding : findings)
+      if (finding.root && fails(finding)) causes.insert(finding.check + "\n" + finding.title);
+  }
+  std::vector<std::string> parts = {count(report.hosts.size(), "host")};
+  if (failing != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} failing", failing)));
+  if (!causes.empty()) parts.push_back(count(causes.size(), "root cause"));
+  if (unreached != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} not reached", unreached)));
+  if (gaps != 0) parts.push_back(page.paint(Paint::yellow, count(gaps, "check") + " not evaluated"));
+  if (clean != 0) parts.push_back(page.paint(Paint::green, fmt::format("{} clean", clean)));
+  const auto seconds = std::chrono::duration<double>(report.finished - report.started).count();
+  parts.push_back(fmt::format("{:.1f} s", seconds));
+  page.line(join(parts, " · "));
+  if (report.stopped) page.line(page.paint(Paint::red, "stopped early: ") + printable(to_string(*report.stopped)));
+}
+
+}  // namespace
+
+std::string render_table(const RunReport& report, const TableOptions& options) {
+  Page page(options);
+  render_findings(page, report, options);
+  render_errors(page, report);
+  render_probes(page, report, options);
+  render_gaps(page, report);
+  render_summary(page, report);
+  return page.take();
+}
+
+}  // namespace trueup
