@@ -163,6 +163,20 @@ std::string printable(std::string_view text) {
   return safe;
 }
 
+std::string valid_utf8(std::string_view text) {
+  std::string valid;
+  valid.reserve(text.size());
+  while (!text.empty()) {
+    const auto [code, length] = decode_utf8(text);
+    if (length == 0 || code == 0)
+      valid += "\xef\xbf\xbd";
+    else
+      valid += text.substr(0, length);
+    text.remove_prefix(std::max<std::size_t>(1, length));
+  }
+  return valid;
+}
+
 std::string shorten(std::string_view text, std::size_t width) {
   std::size_t columns = 0, cut = 0;
   for (std::size_t i = 0; i < text.size();) {

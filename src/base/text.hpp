@@ -36,6 +36,9 @@ std::string shell_quote(std::string_view text);
 /// as visible escapes (`\x1b`, `\u202e`), tabs as one blank, newlines as `\n`.
 std::string printable(std::string_view text);
 
+/// Valid UTF-8 without NUL: each byte that is neither comes out as U+FFFD. For text of a host that goes into JSON.
+std::string valid_utf8(std::string_view text);
+
 /// At most `width` columns of valid UTF-8, cut with an ellipsis.
 std::string shorten(std::string_view text, std::size_t width);
 

@@ -51,3 +51,11 @@ TEST_CASE("glob_match answers hostile patterns in time", "[unit][base][text]") {
   for (int i = 0; i < 2000; ++i) stars += "*a";
   CHECK_FALSE(glob_match(stars, std::string(1999, 'a')));
 }
+
+TEST_CASE("valid_utf8 replaces what JSON cannot hold, byte by byte", "[unit][base][text]") {
+  using trueup::valid_utf8;
+  CHECK(valid_utf8("plain, gr\xc3\xbcn\n") == "plain, gr\xc3\xbcn\n");
+  CHECK(valid_utf8("a\xff\xc3") == "a\xef\xbf\xbd\xef\xbf\xbd");
+  CHECK(valid_utf8(std::string_view("a\0b", 3)) == "a\xef\xbf\xbd" "b");
+  CHECK(valid_utf8("\xed\xa0\x80") == "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");  // a surrogate
+}
