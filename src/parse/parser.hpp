@@ -8,7 +8,8 @@
 
 namespace trueup {
 
-/// A compiled declaration such as `{"kv": {"fields": {...}}}`: output text -> JSON. Knows no host; linear time on any input.
+/// A compiled declaration such as `{"kv": {"fields": {...}}}`: output text -> JSON. Knows no host; linear time on any
+/// input.
 using Parser = std::function<Result<nlohmann::json>(std::string_view text)>;
 
 /// Errors: unknown parser, option, type or unit, with the nearest right one. See src/parse/README.md for all of them.
