@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/text.hpp"
@@ -27,22 +28,20 @@ Result<json> read_document(std::string_view text, const Place& place) {
     if (!problem.empty()) throw std::length_error(problem);  // caught below: the one way to stop nlohmann
     return true;
   };
+  const auto mended = valid_utf8(text);
   try {
-    return json::parse(valid_utf8(text), watch);
+    return json::parse(mended, watch);
   } catch (const std::length_error&) {
     return fail(ErrorKind::malformed, fmt::format("{}: {}", to_string(place), problem));
   } catch (const json::parse_error& error) {
-    const auto lines =
-        std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size())), '\n');
-    const Place at{place.unit, place.number + static_cast<std::size_t>(lines)};
-    const std::string_view what = error.what();
-    const auto colon =
-        what.rfind("; ");  // "...: syntax error while parsing value - unexpected end of input; expected ..."
-    const auto dash = what.find(" - ");
-    return fail(
-        ErrorKind::malformed,
-        fmt::format("{}: not JSON: {}", to_string(at),
-                    shorten(printable(dash == what.npos ? what : what.substr(dash + 3)), 120)));
+    const auto before = std::string_view(mended).substr(0, error.byte);
+    const auto lines = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
+    std::string_view what =
+        error.what();  // "[id] parse error at ...: syntax error while ... - unexpected ...; expected ..."
+    if (const auto dash = what.find(" - "); dash != what.npos) what.remove_prefix(dash + 3);
+    return fail(ErrorKind::malformed,
+                fmt::format("{}: not JSON: {}", to_string(Place{place.unit, place.number + lines}),
+                            shorten(printable(what), 120)));
   }
 }
 
