@@ -35,7 +35,7 @@ struct Resolution {
   std::string unit;
   bool claimed = true;            ///< false: nobody is known to use the environment; findings are warnings at most
   std::string python_env;
-  std::string library;            ///< `flashinfer`, `torch_extensions`, `triton`
+  std::string library;            ///< `flashinfer`, `torch_extensions`, `triton`, `torch` (the wheel: may the driver run it)
   std::string library_version;
   std::string env_source;
 
@@ -59,6 +59,7 @@ struct Resolution {
   std::string reason;             ///< id: `arch_set_empty`, `compiler_missing`, `target_unknown_to_compiler`, `driver_too_old`, ...
   std::string explanation;        ///< one sentence
   std::vector<std::string> evidence;     ///< links of the chain from the GPU to the outcome, one line each
+  std::vector<std::string> history;      ///< what on the host tells why it may have worked before, one line each
 };
 
 struct CacheVerdict {

@@ -266,7 +266,8 @@ struct Fields<Resolution> {
                                           Field{"outcome", &R::outcome},
                                           Field{"reason", &R::reason},
                                           Field{"explanation", &R::explanation},
-                                          Field{"evidence", &R::evidence}};
+                                          Field{"evidence", &R::evidence},
+                                          Field{"history", &R::history}};
 };
 
 template <>
