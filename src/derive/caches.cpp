@@ -1,0 +1,228 @@
+#include "derive/caches.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+
+namespace trueup {
+namespace {
+
+constexpr std::int64_t kLockAge = 600;  // seconds; builds of one module that take longer hold the lock of a live process
+
+// `<base>/.cache/flashinfer` of a consumer; empty: its home is not known.
+std::string flashinfer_base(const Consumer& consumer) {
+  const auto moved = variable(consumer.env, "FLASHINFER_WORKSPACE_BASE").value_or("");
+  const auto base = moved.empty() ? consumer.home : moved;
+  return base.empty() ? "" : clean_path(base) + "/.cache/flashinfer";
+}
+
+std::string extensions_base(const Consumer& consumer) {
+  const auto moved = variable(consumer.env, "TORCH_EXTENSIONS_DIR").value_or("");
+  if (!moved.empty()) return clean_path(moved);
+  return consumer.home.empty() ? "" : clean_path(consumer.home) + "/.cache/torch_extensions";
+}
+
+bool below(std::string_view path, const std::string& base) {
+  return !base.empty() && (path == base || path.starts_with(base + "/"));
+}
+
+// `120a`, `90a_120f`: targets as the directory names them.
+std::string directory_of(std::vector<std::string> targets) {
+  std::sort(targets.begin(), targets.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  });
+  return join(targets, "_");
+}
+
+class Judge {
+ public:
+  Judge(const HostView& host, const Knowledge& knowledge, const std::vector<Claim>& claims,
+        const std::vector<Resolution>& resolutions)
+      : host_(host), knowledge_(knowledge), claims_(claims), resolutions_(resolutions) {}
+
+  std::vector<CacheVerdict> all() {
+    for (const auto& cache : items(host_.environment().caches)) {
+      if (cache.kind == "flashinfer") flashinfer(cache);
+      if (cache.kind == "torch_extensions") torch_extensions(cache);
+    }
+    return std::move(verdicts_);
+  }
+
+ private:
+  const Claim* user_of(const JitCache& cache, std::string (*base)(const Consumer&)) const {
+    for (const auto& claim : claims_)
+      if (claim.consumer.kind != "unclaimed" && below(cache.path, base(claim.consumer))) return &claim;
+    return nullptr;
+  }
+
+  CacheVerdict& add(const JitCache& cache, const Claim* user, std::string rule, Outcome outcome, std::string explanation) {
+    CacheVerdict verdict;
+    verdict.path = cache.path;
+    verdict.kind = cache.kind;
+    if (user != nullptr) {
+      verdict.consumer = user->consumer.id;
+      verdict.unit = user->consumer.unit;
+    }
+    verdict.rule = std::move(rule);
+    verdict.outcome = outcome;
+    verdict.explanation = std::move(explanation);
+    verdicts_.push_back(std::move(verdict));
+    return verdicts_.back();
+  }
+
+  const Resolution* resolution_of(const Claim* user) const {
+    if (user == nullptr) return nullptr;
+    const auto found = std::find_if(resolutions_.begin(), resolutions_.end(), [&](const Resolution& each) {
+      return each.consumer == user->consumer.id && each.library == "flashinfer";
+    });
+    return found == resolutions_.end() ? nullptr : &*found;
+  }
+
+  void flashinfer(const JitCache& cache) {
+    const auto* user = user_of(cache, flashinfer_base);
+    if (cache.empty_set_mark && cache.archs.empty())
+      add(cache, user, "cache.fi.empty_arch", Outcome::risk,
+          fmt::format("some process of {} imported FlashInfer {} with an empty set of target architectures{}", cache.owner,
+                      cache.version, cache.modified > 0 ? ", last on " + date_text(cache.modified) : ""));
+    const auto* resolution = resolution_of(user);
+    if (resolution == nullptr) return;
+    if (cache.version.empty() || cache.version == resolution->library_version) {
+      baked_toolkit(cache, *user, *resolution);
+      symlink_drift(cache, *user, *resolution);
+      arch_mismatch(cache, *user, *resolution);
+    }
+    foreign_env(cache, *user, *resolution);
+  }
+
+  const FlashInferCache* rule_of(const std::string& version) const {
+    const auto parsed = Version::parse(version);
+    return parsed ? knowledge_.flashinfer_cache_of(*parsed).row : nullptr;
+  }
+
+  void baked_toolkit(const JitCache& cache, const Claim& user, const Resolution& resolution) {
+    const auto* rule = rule_of(resolution.library_version);
+    if (rule == nullptr || rule->rewrites || cache.cuda_home.empty() || resolution.root.empty()) return;
+    if (clean_path(cache.cuda_home) == clean_path(resolution.root)) return;
+    if (host_.resolved(cache.cuda_home) == host_.resolved(resolution.root)) return;  // one toolkit under two names
+    auto& verdict = add(cache, &user, "cache.fi.baked_toolkit", Outcome::risk,
+                        fmt::format("FlashInfer {} never writes an existing build.ninja again: this module would still be built with "
+                                    "{}, not with {}",
+                                    resolution.library_version, cache.cuda_home, resolution.root));
+    verdict.evidence.push_back(fmt::format("{}/build.ninja: cuda_home = {}", cache.path, cache.cuda_home));
+    verdict.evidence.push_back(fmt::format("the consumer's toolkit now: {} ({})", resolution.root, resolution.rule));
+    verdict.evidence.push_back(fmt::format("FlashInfer {}: {}", rule->versions.text(), rule->source));
+  }
+
+  void symlink_drift(const JitCache& cache, const Claim& user, const Resolution& resolution) {
+    if (!cache.built || cache.modified == 0 || cache.cuda_home.empty()) return;
+    for (const auto& link : items(host_.environment().cuda_links)) {
+      if (link.path != clean_path(cache.cuda_home) || link.changed <= cache.modified) continue;
+      auto& verdict = add(cache, &user, "cache.fi.symlink_drift", Outcome::risk,
+                          fmt::format("{} was pointed to {} after this module was built: ninja does not see the change", link.path,
+                                      link.target));
+      verdict.evidence.push_back(fmt::format("{}: built {}", cache.path, date_text(cache.modified)));
+      verdict.evidence.push_back(fmt::format("{} -> {}: changed {}", link.path, link.target, date_text(link.changed)));
+      verdict.evidence.push_back(fmt::format("the consumer's toolkit now: {}", resolution.root_resolved));
+    }
+  }
+
+  void arch_mismatch(const JitCache& cache, const Claim& user, const Resolution& resolution) {
+    if (cache.archs.empty() || resolution.targets.empty() || cache.archs == directory_of(resolution.targets)) return;
+    add(cache, &user, "cache.fi.arch_mismatch", Outcome::ok,
+        fmt::format("built for {}, which this consumer no longer uses (now {}): a leftover", cache.archs,
+                    directory_of(resolution.targets)));
+  }
+
+  void foreign_env(const JitCache& cache, const Claim& user, const Resolution& resolution) {
+    const auto* rule = rule_of(resolution.library_version);
+    if (rule == nullptr || rule->rewrites || cache.python_env.empty() || cache.python_env == resolution.python_env) return;
+    if (!cache.version.empty() && cache.version != resolution.library_version) return;
+    for (const auto& python : items(host_.environment().python_envs)) {
+      const auto* package = python.path == cache.python_env ? python.package("flashinfer-python") : nullptr;
+      if (package == nullptr || package->version != resolution.library_version) continue;
+      auto& verdict =
+          add(cache, &user, "cache.fi.foreign_env", Outcome::risk,
+              fmt::format("the module was built by {} and is loaded as it is by {}: the cache tells FlashInfer {} and targets "
+                          "apart, not Python or torch",
+                          cache.python_env, resolution.python_env, resolution.library_version));
+      verdict.evidence.push_back(fmt::format("{}/build.ninja names {}", cache.path, cache.python_env));
+      verdict.evidence.push_back(fmt::format("{} runs {}", user.consumer.id, resolution.python_env));
+      verdict.evidence.push_back(fmt::format("both hold FlashInfer {}", resolution.library_version));
+    }
+  }
+
+  // The lock is a file whose existence locks: one that a killed process left makes each later start wait for ever.
+  void torch_extensions(const JitCache& cache) {
+    if (!cache.locked) return;
+    const auto* user = user_of(cache, extensions_base);
+    if (!host_.environment().host.is_known() || cache.modified == 0) {
+      add(cache, user, "cache.torch.stale_lock", Outcome::unknown, "the age of the lock cannot be told");
+      return;
+    }
+    const auto age = host_.environment().host->clock - cache.modified;
+    if (age < kLockAge) return;
+    const bool lives = std::any_of(claims_.begin(), claims_.end(), [&](const Claim& claim) {
+      return claim.consumer.env_source == "process" && claim.consumer.user == cache.owner;
+    });
+    auto& verdict = add(cache, user, "cache.torch.stale_lock", lives ? Outcome::risk : Outcome::broken,
+                        fmt::format("a lock of {} minutes{}: the next start waits for it without end", age / 60,
+                                    lives ? "" : ", and no process of its owner runs"));
+    verdict.evidence.push_back(fmt::format("{}/lock, owner {}, newest file of {}", cache.path, cache.owner, date_text(cache.modified)));
+  }
+
+  const HostView& host_;
+  const Knowledge& knowledge_;
+  const std::vector<Claim>& claims_;
+  const std::vector<Resolution>& resolutions_;
+  std::vector<CacheVerdict> verdicts_;
+};
+
+}  // namespace
+
+std::vector<CacheVerdict> judge_caches(const HostView& host, const Knowledge& knowledge, const std::vector<Claim>& claims,
+                                       const std::vector<Resolution>& resolutions) {
+  return Judge(host, knowledge, claims, resolutions).all();
+}
+
+std::vector<std::string> flashinfer_history(const HostView& host, const Claim& claim, const Resolution& resolution) {
+  std::vector<std::string> history;
+  const auto base = flashinfer_base(claim.consumer);
+  struct Old {
+    std::string archs;
+    int modules = 0;
+    std::int64_t newest = 0;
+  };
+  std::map<std::string, Old> older;
+  std::int64_t empty_since = 0;
+  for (const auto& cache : items(host.environment().caches)) {
+    if (cache.kind != "flashinfer" || !below(cache.path, base)) continue;
+    if (cache.empty_set_mark && cache.version == resolution.library_version) empty_since = cache.modified;
+    if (!cache.built || cache.version.empty() || cache.version == resolution.library_version) continue;
+    auto& old = older[cache.version];
+    old.archs = cache.archs;
+    old.newest = std::max(old.newest, cache.modified);
+    ++old.modules;
+  }
+  for (const auto& [version, old] : older)
+    history.push_back(fmt::format("FlashInfer {} built {} module{} for {} in {}{}", version, old.modules, old.modules == 1 ? "" : "s",
+                                  old.archs.empty() ? "no named target" : old.archs, base,
+                                  old.newest > 0 ? ", the last on " + date_text(old.newest) : ""));
+  std::int64_t installed = 0;
+  if (claim.python != nullptr)
+    for (const auto* name : {"flashinfer-python", "sglang", "vllm", "torch"})
+      if (const auto* package = claim.python->package(name); package != nullptr && package->installed > 0) {
+        history.push_back(fmt::format("{} {} was installed on {}", name, package->version, date_text(package->installed)));
+        installed = std::max(installed, package->installed);
+      }
+  for (const auto& link : items(host.environment().cuda_links))
+    if (link.path == clean_path(resolution.root) && link.changed > installed && installed > 0)
+      history.push_back(fmt::format("{} was pointed to {} on {}, after the packages came", link.path, link.target, date_text(link.changed)));
+  if (empty_since > 0)
+    history.push_back(fmt::format("{}/{} bears the mark of an empty set, written on {}", base, resolution.library_version, date_text(empty_since)));
+  return history;
+}
+
+}  // namespace trueup

@@ -1,0 +1,103 @@
+#include "derive/consumers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "derive/host_view.hpp"
+
+namespace trueup {
+namespace {
+
+class Claims {
+ public:
+  Claims(const Environment& environment, const std::vector<DeclaredConsumer>& declared) : environment_(environment) {
+    for (const auto& service : items(environment.services)) add_service(service);
+    for (const auto& process : items(environment.processes)) add_process(process);
+    for (const auto& each : declared) add_declared(each);
+    for (const auto& python : items(environment.python_envs))
+      if (!claimed_.contains(python.path)) add_unclaimed(python);
+  }
+
+  std::vector<Claim> take() { return std::move(claims_); }
+
+ private:
+  void add_service(const Service& service) {
+    const auto why = service.unknown.find("python_env");
+    if (service.python_env.empty() && why == service.unknown.end()) return;
+    Consumer consumer{"unit " + service.unit, "service", service.unit, service.user, service.home, service.python_env, "unit",
+                      service.unit_env};
+    std::string unknown;
+    const auto reason = [&](const char* field) {
+      const auto found = service.unknown.find(field);
+      return found == service.unknown.end() ? std::string() : found->second;
+    };
+    if (service.main_pid > 0 && service.process_env) {
+      consumer.env = *service.process_env;
+      consumer.env_source = "process";
+      if (const auto home = variable(consumer.env, "HOME")) consumer.home = *home;
+    } else if (service.main_pid > 0 && service.unknown.contains("process_env")) {
+      unknown = fmt::format("the environment of the running process is unknown: {}", reason("process_env"));
+    } else if (service.unknown.contains("unit_env")) {
+      unknown = fmt::format("the unit's environment is unknown: {}", reason("unit_env"));
+    }
+    if (service.python_env.empty()) unknown = fmt::format("the Python environment of the unit is unknown: {}", why->second);
+    add(std::move(consumer), std::move(unknown));
+  }
+
+  void add_process(const GpuProcess& process) {
+    if (process.python_env.empty()) return;
+    const auto home = variable(process.env, "HOME").value_or("");
+    const auto why = process.unknown.find("env");
+    add({fmt::format("process {}", process.pid), "process", "", process.user, home, process.python_env, "process", process.env},
+        why == process.unknown.end() ? "" : fmt::format("the environment of the process is unknown: {}", why->second));
+  }
+
+  void add_declared(const DeclaredConsumer& declared) {
+    auto env = declared.env;
+    env.emplace("PATH", kDefaultPath);
+    const auto path = clean_path(declared.python);
+    std::string prefix = path;
+    for (const auto& python : items(environment_.python_envs))
+      if (path == python.path || path.starts_with(python.path + "/")) prefix = python.path;
+    if (const auto bin = prefix.find("/bin/python"); bin != prefix.npos) prefix.resize(bin);
+    const auto home = variable(env, "HOME").value_or("");
+    add({"declared " + declared.name, "declared", "", declared.user, home, prefix, "declared", std::move(env)}, "");
+  }
+
+  void add_unclaimed(const PythonEnv& python) {
+    claims_.push_back({{"environment " + python.path, "unclaimed", "", python.owner, "", python.path, "default",
+                        {{"PATH", std::string(kDefaultPath)}}},
+                       &python,
+                       {}});
+  }
+
+  void add(Consumer consumer, std::string unknown) {
+    Claim claim{std::move(consumer), nullptr, std::move(unknown)};
+    claimed_.insert(claim.consumer.python_env);
+    if (environment_.python_envs.is_unknown() && claim.unknown.empty())
+      claim.unknown = fmt::format("the host's Python environments are unknown: {}", environment_.python_envs.reason());
+    for (const auto& python : items(environment_.python_envs))
+      if (python.path == claim.consumer.python_env) {
+        claim.python = &python;
+        if (const auto why = python.unknown.find("packages"); why != python.unknown.end() && claim.unknown.empty())
+          claim.unknown = fmt::format("the packages of {} are unknown: {}", python.path, why->second);
+      }
+    if (claim.python == nullptr && claim.unknown.empty())
+      claim.unknown = fmt::format("the packages of {} were not read", claim.consumer.python_env);
+    claims_.push_back(std::move(claim));
+  }
+
+  const Environment& environment_;
+  std::vector<Claim> claims_;
+  std::set<std::string> claimed_;
+};
+
+}  // namespace
+
+std::vector<Claim> find_claims(const Environment& environment, const std::vector<DeclaredConsumer>& declared) {
+  return Claims(environment, declared).take();
+}
+
+}  // namespace trueup
