@@ -1,0 +1,75 @@
+#pragma once
+
+#include <libssh2.h>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/retry.hpp"
+#include "trueup/transport.hpp"
+
+namespace trueup::ssh {
+
+/// A TCP connection with a libssh2 session on it, before and after the login. libssh2 works without blocking: a call
+/// that answers EAGAIN is made again, unchanged, once the socket is ready, so one operation at a time.
+class Connection {
+ public:
+  Connection(boost::asio::any_io_executor executor, Watch& watch);
+  /// Never waits: with its socket shut down libssh2 frees the session without a word to the host.
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  struct Failure {
+    Error error;
+    ConnectFailure what = ConnectFailure::lasting;
+  };
+  /// Tries all addresses of `name`, each in a phase of its own and for its share of `limit`.
+  Awaitable<tl::expected<void, Failure>> connect(std::string name,
+                                                 std::vector<boost::asio::ip::tcp::endpoint> endpoints,
+                                                 std::chrono::milliseconds limit);
+  /// Banner and key exchange; host keys are asked for in the order of `host_key_algorithms(supported)`.
+  Awaitable<tl::expected<void, Failure>> handshake();
+  std::vector<std::string> supported_host_key_algorithms() const;
+  void prefer_host_key_algorithms(std::span<const std::string> algorithms);
+  /// The host's key in wire format, after the handshake.
+  std::string host_key() const;
+
+  LIBSSH2_SESSION* handle() const { return handle_.get(); }
+  Watch& watch() const { return watch_; }
+
+  /// Makes one libssh2 call until it stops answering EAGAIN and gives what it answered then. Errors: the connection is
+  /// gone or the watch is over; then the call may be half done.
+  template <class Call>
+  Awaitable<Result<long>> until_done(Call call) {
+    for (;;) {
+      if (watch_.over()) co_return fail(*watch_.over());
+      const auto answer = static_cast<long>(call());
+      if (answer != LIBSSH2_ERROR_EAGAIN) co_return answer;
+      auto is_ready = co_await ready();
+      if (!is_ready) co_return fail(is_ready.error());
+    }
+  }
+  /// Waits until the socket is ready for what the last call lacked.
+  Awaitable<Result<void>> ready();
+
+  /// libssh2's words for the last failure.
+  std::string last_error() const;
+  /// The error for a call that failed with `answer`: the connection is gone, or `what` and libssh2's words.
+  Error failure(long answer, std::string_view what) const;
+  static bool is_gone(long answer);
+
+ private:
+  struct Free {
+    void operator()(LIBSSH2_SESSION* session) const { libssh2_session_free(session); }
+  };
+
+  boost::asio::ip::tcp::socket socket_;  // before the handle, so that the handle goes first
+  std::unique_ptr<LIBSSH2_SESSION, Free> handle_;
+  Watch& watch_;
+};
+
+}  // namespace trueup::ssh

@@ -1,0 +1,177 @@
+#include "transport/known_hosts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "transport/digest.hpp"
+#include "transport/wire.hpp"
+
+namespace trueup::ssh {
+namespace {
+
+// `*` and `?` only: brackets are part of names here ([host]:port).
+bool matches_wildcards(std::string_view pattern, std::string_view name) {
+  std::size_t p = 0, n = 0, star = pattern.npos, star_name = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_name = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (star != pattern.npos) {
+      p = star + 1;
+      n = ++star_name;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == pattern.npos;
+}
+
+// hashed ::= '|1|' base64(salt) '|' base64(HMAC-SHA1(salt, name))
+bool matches_hash(std::string_view field, std::string_view name) {
+  const auto parts = split(field, '|');
+  if (parts.size() != 4 || parts[1] != "1") return false;
+  const auto salt = base64_decode(parts[2]);
+  const auto hash = base64_decode(parts[3]);
+  return salt && hash && hmac_sha1(*salt, name) == *hash;
+}
+
+// patterns ::= ['!'] pattern (',' ['!'] pattern)*      A negated pattern that matches outweighs all others.
+bool matches_names(std::string_view field, std::string_view name) {
+  if (field.starts_with('|')) return matches_hash(field, name);
+  bool matched = false;
+  for (auto pattern : split(field, ',')) {
+    const bool negated = pattern.starts_with('!');
+    if (negated) pattern.remove_prefix(1);
+    if (pattern.empty() || !matches_wildcards(to_lower(pattern), name)) continue;
+    if (negated) return false;
+    matched = true;
+  }
+  return matched;
+}
+
+std::string_view take_field(std::string_view& line) {
+  line = trim(line);
+  const auto field = line.substr(0, line.find_first_of(" \t"));
+  line.remove_prefix(field.size());
+  return field;
+}
+
+bool contains(const std::vector<KnownKey>& keys, std::string_view key) {
+  return std::any_of(keys.begin(), keys.end(), [&](const KnownKey& known) { return known.key == key; });
+}
+
+}  // namespace
+
+std::string known_hosts_name(std::string_view host, std::uint16_t port) {
+  return port == 22 ? to_lower(host) : fmt::format("[{}]:{}", to_lower(host), port);
+}
+
+// line ::= ['@' marker] names key-type base64 [comment]
+KnownKeys known_keys(std::span<const KnownHostsFile> files, std::string_view host, std::uint16_t port) {
+  const auto name = known_hosts_name(host, port);
+  const auto plain = to_lower(host);
+  KnownKeys found;
+  for (const auto& file : files) {
+    int number = 0;
+    for (const auto line : split_lines(file.text)) {
+      ++number;
+      auto rest = trim(line);
+      if (rest.empty() || rest.starts_with('#')) continue;
+      const SourcePos at{file.path, number, 0};
+      const auto marker = rest.starts_with('@') ? take_field(rest) : std::string_view();
+      if (marker == "@cert-authority") continue;
+      const auto names = take_field(rest);
+      const auto type = take_field(rest);
+      const auto key = base64_decode(take_field(rest));
+      if (!key || type.empty() || key_type(*key) != type || (!marker.empty() && marker != "@revoked")) {
+        found.unreadable.push_back(at);
+        continue;
+      }
+      const bool is_ours = matches_names(names, name);
+      if (!is_ours && (port == 22 || !matches_names(names, plain))) continue;
+      auto& list = !marker.empty() ? found.revoked : is_ours ? found.keys : found.any_port;
+      list.push_back({std::string(type), *key, at});
+    }
+  }
+  return found;
+}
+
+JudgedHostKey judge_host_key(const KnownKeys& known, std::string_view key) {
+  for (const auto& revoked : known.revoked)
+    if (revoked.key == key) return {HostKeyVerdict::revoked, revoked};
+  if (contains(known.keys, key)) return {HostKeyVerdict::known, {}};
+  const auto type = key_type(key);
+  for (const auto& other : known.keys)
+    if (other.type == type) return {HostKeyVerdict::changed, other};
+  if (contains(known.any_port, key)) return {HostKeyVerdict::known, {}};
+  if (!known.keys.empty()) return {HostKeyVerdict::other_type, known.keys.front()};
+  return {HostKeyVerdict::unknown, {}};
+}
+
+Error host_key_error(const JudgedHostKey& judged, const KnownKeys& known, std::span<const KnownHostsFile> files,
+                     std::string_view host, std::uint16_t port, std::string_view key) {
+  const auto name = known_hosts_name(host, port);
+  const auto type = key_type(key);
+  const auto shown = fmt::format("{} {}", printable(type), fingerprint(key));
+  const auto keyscan_type = type.starts_with("ecdsa") ? "ecdsa" : type == "ssh-rsa" ? "rsa" : "ed25519";
+  const auto file = files.empty() ? std::string("~/.ssh/known_hosts") : files.front().path;
+  const auto to_add =
+      fmt::format("ssh-keyscan -t {} -p {} {} >> {}", keyscan_type, port, shell_quote(host), shell_quote(file));
+  const auto error = [&](std::string message, std::string hint) {
+    return Error{ErrorKind::host_key,
+                 std::move(message),
+                 judged.against ? std::optional(judged.against->at) : std::nullopt,
+                 {},
+                 std::move(hint)};
+  };
+  switch (judged.verdict) {
+    case HostKeyVerdict::known:
+      break;
+    case HostKeyVerdict::revoked:
+      return error(fmt::format("the key of {} is revoked: {}", name, shown),
+                   "nothing was sent to it; give the host a new key, and find out who uses the old one");
+    case HostKeyVerdict::changed:
+      return error(
+          fmt::format("the key of {} has changed: it shows {}, known is {}", name, shown,
+                      fingerprint(judged.against->key)),
+          fmt::format(
+              "someone may stand between, or the host was set up anew; nothing was sent to it. Only if its owner "
+              "confirms the new fingerprint: ssh-keygen -R {} -f {} && {}",
+              shell_quote(name), shell_quote(judged.against->at.file), to_add));
+    case HostKeyVerdict::other_type:
+      return error(fmt::format("{} shows a key of another type than we know: {}, known is {} {}", name, shown,
+                               judged.against->type, fingerprint(judged.against->key)),
+                   fmt::format("if the host's owner confirms the fingerprint: {}", to_add));
+    case HostKeyVerdict::unknown:
+      break;
+  }
+  std::vector<std::string> read;
+  for (const auto& each : files)
+    read.push_back(each.problem.empty() ? each.path : fmt::format("{} ({})", each.path, each.problem));
+  auto message = fmt::format("the key of {} is not known: {}; looked in {}", name, shown, join(read, ", "));
+  if (!known.unreadable.empty())
+    message += fmt::format("; {} is no known_hosts line", to_string(known.unreadable.front()));
+  return error(std::move(message), fmt::format("compare the fingerprint with the host's own (ssh-keygen -lf "
+                                               "/etc/ssh/ssh_host_{}_key.pub), then: {}",
+                                               keyscan_type, to_add));
+}
+
+std::vector<std::string> order_host_key_algorithms(const std::vector<std::string>& supported, const KnownKeys& known) {
+  std::vector<std::string> order;
+  std::copy_if(supported.begin(), supported.end(), std::back_inserter(order),
+               [](const std::string& algorithm) { return algorithm.find("-cert-") == algorithm.npos; });
+  std::stable_partition(order.begin(), order.end(), [&](const std::string& algorithm) {
+    const auto type = algorithm.starts_with("rsa-sha2-") ? "ssh-rsa" : algorithm;
+    const auto is_of_type = [&](const KnownKey& key) { return key.type == type; };
+    return std::any_of(known.keys.begin(), known.keys.end(), is_of_type) ||
+           std::any_of(known.any_port.begin(), known.any_port.end(), is_of_type);
+  });
+  return order;
+}
+
+}  // namespace trueup::ssh

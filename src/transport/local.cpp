@@ -1,0 +1,232 @@
+#include "transport/local.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pwd.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace trueup {
+namespace {
+
+namespace asio = boost::asio;
+constexpr auto use_tuple = asio::as_tuple(asio::use_awaitable);
+
+class Fd {
+ public:
+  explicit Fd(int fd = -1) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Fd() { reset(); }
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  void reset() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_;
+};
+
+Error system_error(std::string_view what, int code) {
+  return {ErrorKind::io, fmt::format("{}: {}", what, std::generic_category().message(code))};
+}
+
+struct Pipe {
+  Fd reading, writing;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends;
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(system_error("cannot make a pipe", errno));
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+// The child gets the three pipe ends and nothing else of ours: no descriptor, no signal setting, no terminal.
+Result<pid_t> spawn_shell(std::string command, const Fd& in, const Fd& out, const Fd& err) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  sigset_t all, none;
+  ::sigfillset(&all);
+  ::sigemptyset(&none);
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_adddup2(&actions, in.get(), 0);
+  ::posix_spawn_file_actions_adddup2(&actions, out.get(), 1);
+  ::posix_spawn_file_actions_adddup2(&actions, err.get(), 2);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  std::string shell = "/bin/sh", flag = "-c";
+  const std::array<char*, 4> arguments = {shell.data(), flag.data(), command.data(), nullptr};
+  pid_t pid = -1;
+  const int code = ::posix_spawn(&pid, shell.c_str(), &actions, &attributes, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (code != 0) return fail(system_error("cannot start /bin/sh", code));
+  return pid;
+}
+
+class LocalChannel final : public Channel {
+ public:
+  LocalChannel(Watch& watch, asio::posix::stream_descriptor any, pid_t pid, Fd in, Fd out, Fd err)
+      : watch_(watch), any_(std::move(any)), pid_(pid), in_(std::move(in)), out_(std::move(out)), err_(std::move(err)) {
+    for (const auto* fd : {&in_, &out_, &err_}) ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
+    listen(EPOLL_CTL_ADD, out_, EPOLLIN);
+    listen(EPOLL_CTL_ADD, err_, EPOLLIN);
+  }
+  ~LocalChannel() override { has_ended(); }
+
+  Awaitable<Result<void>> write(std::string bytes) override {
+    std::string_view rest = bytes;
+    bool listening = false;
+    while (!rest.empty()) {
+      const auto count = ::write(in_.get(), rest.data(), rest.size());
+      if (count >= 0) {
+        rest.remove_prefix(static_cast<std::size_t>(count));
+        continue;
+      }
+      if (errno != EAGAIN) break;  // nobody reads any more: read() tells
+      if (!std::exchange(listening, true)) listen(EPOLL_CTL_ADD, in_, EPOLLOUT);
+      // A shell that is busy writing reads no further before somebody reads that.
+      drain();
+      auto ready = co_await wait();
+      if (!ready) co_return fail(ready.error());
+    }
+    if (listening) listen(EPOLL_CTL_DEL, in_, 0);
+    co_return Result<void>();
+  }
+
+  Awaitable<Result<Chunk>> read() override {
+    for (;;) {
+      drain();
+      pending_.ended = !out_.is_open() && !err_.is_open();
+      if (pending_.ended || !pending_.output.empty() || !pending_.errors.empty())
+        co_return std::exchange(pending_, Chunk());
+      auto ready = co_await wait();
+      if (!ready) co_return fail(ready.error());
+    }
+  }
+
+  Awaitable<void> close() override {
+    in_.reset();
+    asio::steady_timer timer(co_await asio::this_coro::executor);
+    for (auto pause = std::chrono::milliseconds(1); !has_ended();
+         pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
+      if (watch_.over()) {
+        ::kill(-pid_, SIGKILL);
+        has_ended();
+        co_return;
+      }
+      timer.expires_after(pause);
+      co_await timer.async_wait(use_tuple);
+    }
+  }
+
+  std::optional<int> exit_status() const override { return status_; }
+
+ private:
+  // All three pipes are waited for in one place: an epoll set within the loop's own.
+  void listen(int operation, const Fd& fd, std::uint32_t events) {
+    epoll_event event{};
+    event.events = events;
+    ::epoll_ctl(any_.native_handle(), operation, fd.get(), &event);
+  }
+
+  Awaitable<Result<void>> wait() {
+    if (watch_.over()) co_return fail(*watch_.over());
+    const auto [error] = co_await any_.async_wait(asio::posix::stream_descriptor::wait_read, use_tuple);
+    if (watch_.over()) co_return fail(*watch_.over());
+    if (error) co_return fail(ErrorKind::io, fmt::format("cannot wait for the shell: {}", error.message()));
+    co_return Result<void>();
+  }
+
+  void drain() {
+    take(out_, pending_.output);
+    take(err_, pending_.errors);
+  }
+
+  void take(Fd& fd, std::string& into) {
+    constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
+    std::array<char, 64 * 1024> buffer;
+    while (fd.is_open() && into.size() < kMaxPendingBytes) {
+      const auto count = ::read(fd.get(), buffer.data(), buffer.size());
+      if (count < 0 && errno == EAGAIN) return;
+      if (count <= 0)
+        fd.reset();
+      else
+        into.append(buffer.data(), static_cast<std::size_t>(count));
+    }
+  }
+
+  bool has_ended() {
+    int status = 0;
+    if (pid_ > 0 && ::waitpid(pid_, &status, WNOHANG) != 0) {
+      pid_ = -1;
+      if (WIFEXITED(status)) status_ = WEXITSTATUS(status);
+      if (WIFSIGNALED(status)) status_ = 128 + WTERMSIG(status);
+    }
+    return pid_ < 0;
+  }
+
+  Watch& watch_;
+  asio::posix::stream_descriptor any_;
+  pid_t pid_;
+  Fd in_, out_, err_;
+  Chunk pending_;
+  std::optional<int> status_;
+};
+
+class LocalSession final : public Session {
+ public:
+  LocalSession(Watch& watch, std::string login) : watch_(watch), login_(std::move(login)) {}
+
+  const std::string& login() const override { return login_; }
+
+  Awaitable<Result<std::unique_ptr<Channel>>> exec(std::string command) override {
+    auto in = make_pipe(), out = make_pipe(), err = make_pipe();
+    for (const auto* pipe : {&in, &out, &err})
+      if (!*pipe) co_return fail(pipe->error());
+    const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0) co_return fail(system_error("cannot make an epoll set", errno));
+    asio::posix::stream_descriptor any(co_await asio::this_coro::executor, epoll);
+    const auto pid = spawn_shell(std::move(command), in->reading, out->writing, err->writing);
+    if (!pid) co_return fail(pid.error());
+    co_return std::make_unique<LocalChannel>(watch_, std::move(any), *pid, std::move(in->writing),
+                                             std::move(out->reading), std::move(err->reading));
+  }
+
+  Awaitable<void> close() override { co_return; }
+
+ private:
+  Watch& watch_;
+  const std::string login_;
+};
+
+}  // namespace
+
+Awaitable<Result<std::unique_ptr<Session>>> LocalTransport::connect(const Host&, Watch& watch) {
+  const auto* const account = ::getpwuid(::geteuid());
+  co_return std::make_unique<LocalSession>(
+      watch, account == nullptr ? fmt::format("uid {}", ::geteuid()) : std::string(account->pw_name));
+}
+
+}  // namespace trueup
