@@ -1,0 +1,367 @@
+# Who may run CUDA code on this host: what several probes start from. Read in front of each, after lib.sh. For them:
+# bounded, as_owner, network_mounts, passwd_entry, services, processes, python_prefixes, $newline. The rest is ours.
+
+newline='
+'
+
+# bounded SECONDS CMD...: the output of CMD. After SECONDS its reader gives up, even where no signal reaches CMD any more.
+bounded() {
+  _seconds=$1
+  shift
+  { "$@" & } | timeout "$_seconds" cat
+}
+
+# as_owner PATH CMD...: CMD as the user that must be used to touch PATH.
+as_owner() {
+  _touched=$1
+  shift
+  if [ "$(id -u)" = 0 ]; then as_uid "$(owner_uid "$_touched")" "$@"; else "$@"; fi
+}
+
+# Mount points whose server may be gone; reading mountinfo never blocks.
+network_mounts() {
+  awk '{ for (i = 7; i < NF && $i != "-"; i++) ; if ($(i + 1) ~ /^(nfs|cifs|smb|ceph|lustre|gpfs|glusterfs|beegfs|9p|afs|autofs|fuse|wekafs|virtiofs)/)
+    print $5 }' /proc/self/mountinfo
+}
+
+# Words of a systemd property: blanks between them, "..." with backslashes, '...', $'...'.
+_words() {
+  awk '{
+    word = ""; open = 0; quote = ""; n = length($0)
+    for (i = 1; i <= n; i++) {
+      c = substr($0, i, 1)
+      if (quote == "") {
+        if (c == " ") { if (open) print word; word = ""; open = 0; continue }
+        if (c == "$" && !open && substr($0, i + 1, 1) == "\047") { quote = "$"; i++ }
+        else if (c == "\"" || c == "\047") quote = c
+        else if (c == "\\") word = word substr($0, ++i, 1)
+        else word = word c
+        open = 1
+      } else if (c == (quote == "$" ? "\047" : quote)) quote = ""
+      else if (c == "\\" && quote != "\047") {
+        c = substr($0, ++i, 1)
+        word = word (quote == "$" && c ~ /[nrt]/ ? " " : c)
+      } else word = word c
+    }
+    if (open) print word
+  }'
+}
+
+# An environment file as systemd reads it (systemd.exec(5)): NAME=VALUE, quotes, no expansion. A value of several lines
+# becomes one.
+_env_file() {
+  tr '\r' '\n' | awk '
+    function end() {
+      if (at == "value") sub(/[ \t]+$/, "", value)
+      if (key ~ /^[A-Za-z_][A-Za-z0-9_]*$/) print key "=" value
+      at = ""
+    }
+    { text = text $0 "\n" }
+    END {
+      n = length(text)
+      for (i = 1; i <= n; i++) {
+        c = substr(text, i, 1)
+        if (at == "") {
+          if (c ~ /[#;]/) at = "#"
+          else if (c !~ /[ \t\n]/) { at = "key"; key = c }
+        } else if (at == "#") {
+          if (c == "\n") at = ""
+        } else if (at == "key") {
+          if (c == "\n") at = ""
+          else if (c == "=") { sub(/[ \t]+$/, "", key); at = "before"; value = "" }
+          else key = key c
+        } else if (at == "\047" || at == "\"") {
+          if (c == at) at = "before"
+          else if (c == "\\" && at == "\"") {
+            c = substr(text, ++i, 1)
+            if (c != "\n") value = value (c ~ /["\\`$]/ ? "" : "\\") c
+          } else value = value (c == "\n" ? " " : c)
+        } else if (c == "\n") end()
+        else if (c == "\\") {
+          c = substr(text, ++i, 1)
+          at = "value"
+          if (c != "\n") value = value c
+        } else if (at == "before" && (c == "\047" || c == "\"")) at = c
+        else if (at == "value" || c !~ /[ \t]/) { value = value c; at = "value" }
+      }
+    }'
+}
+
+passwd_entry() { timeout 2 getent passwd "$1" 2>/dev/null || awk -F: -v who="$1" '$1 == who || $3 == who { print; exit }' /etc/passwd; }
+
+# NAME: its value in NAME=VALUE lines on the standard input.
+_value() { sed -n "s/^$1=//p" | tail -n 1; }
+
+# PROGRAM: the Python environment in whose bin directory it lies, or that its first line names.
+_prefix() {
+  _home=${1%/bin/*}
+  if [ -e "$_home/pyvenv.cfg" ] || [ -d "$_home/conda-meta" ]; then
+    printf '%s\n' "$_home"
+    return
+  fi
+  case $1 in
+  /bin/*sh|/usr/bin/*sh|/usr/bin/env) ;;
+  /bin/python*) echo /usr ;;
+  */bin/python*) printf '%s\n' "$_home" ;;
+  *)
+    _first=$(as_owner "$1" head -c 256 "$1" 2>/dev/null | tr '\0' '\n' | head -n 1)
+    case $_first in '#!'*/bin/python*) _first=${_first#'#!'} && _prefix "${_first%% *}" ;; esac ;;
+  esac
+}
+
+# COMMAND PATH: the environment that a command line runs, through sh -c, activate, env, conda and scripts. The system's
+# own (/usr, /usr/local) only where there is no other.
+_python_env() {
+  set -f
+  _last= _conda= _system=
+  for _word in $(printf '%s\n' "$1" | tr "\"';&|()" '       ' | awk '
+      /^[ \t]*#/ { next }
+      { for (i = 1; i <= NF; i++) {
+          word = $i
+          if (word ~ /^[A-Za-z_]+=\//) {
+            at = index(word, "=")
+            set[substr(word, 1, at - 1)] = substr(word, at + 1)
+            continue
+          }
+          if (match(word, /^\$[{]?[A-Za-z_]+[}]?/)) {
+            name = substr(word, 1, RLENGTH)
+            rest = substr(word, RLENGTH + 1)
+            gsub(/[${}]/, "", name)
+            if (name in set) word = set[name] rest
+          }
+          print word
+        } }'); do
+    case $_last in
+    '') ;;
+    -p|--prefix) printf '%s\n' "$_word"; return ;;
+    *)
+      for _home in "${_conda%/*/*}" "$HOME/miniconda3" "$HOME/miniforge3" "$HOME/anaconda3" /opt/conda /opt/miniconda3 \
+        /opt/miniforge3; do
+        [ ! -d "$_home/envs/$_word" ] || { printf '%s\n' "$_home/envs/$_word"; return; }
+      done ;;
+    esac
+    _last= _program=
+    case $_word in
+    /*/bin/activate) printf '%s\n' "${_word%/bin/activate}"; return ;;
+    conda|*/conda|mamba|*/mamba) _conda=$_word ;;
+    -n|--name|-p|--prefix|activate) [ -z "$_conda" ] || _last=$_word ;;
+    /*) _program=$_word ;;
+    python|python3*|vllm|sglang|torchrun)
+      for _home in $(printf %s "$2" | tr : ' '); do
+        [ ! -x "$_home/$_word" ] || { _program=$_home/$_word; break; }
+      done ;;
+    esac
+    [ -n "$_program" ] && [ -f "$_program" ] || case $_program in */bin/python*) ;; *) continue ;; esac
+    case $_program in
+    */bin/*)
+      _env=$(_prefix "$_program")
+      case $_env in
+      '') ;;
+      /usr|/usr/local) _system=$_env; continue ;;
+      *) printf '%s\n' "$_env"; return ;;
+      esac ;;
+    esac
+    # A script is read as a command line of its own, but not what it calls.
+    if [ -z "$3" ]; then
+      _text=$(as_owner "$_program" head -c 4096 "$_program" 2>/dev/null | tr '\0' ' ')
+      case $_text in
+      '#!'*sh*)
+        _env=$(_python_env "${_text#*"$newline"}" "$2" script)
+        [ -z "$_env" ] || { printf '%s\n' "$_env"; return; } ;;
+      esac
+    fi
+  done
+  [ -z "$_system" ] || printf '%s\n' "$_system"
+}
+
+_environ() { tr '\n\0' ' \n' 2>/dev/null <"/proc/$1/environ" | tr '\001-\011\013-\037' ' '; }
+
+_command() { tr '\0\n' '  ' 2>/dev/null <"/proc/$1/cmdline"; }
+
+# PID COMMAND: the environment that a process runs.
+_env_of_process() {
+  _vars=$(_environ "$1")
+  _found=$(_python_env "$2" "$(printf '%s\n' "$_vars" | _value PATH)")
+  case $_found in
+  ''|/usr|/usr/local)
+    _lib=$(grep -o '/[^ ]*/lib/python3[^/]*/site-packages/torch/lib/libtorch' "/proc/$1/maps" 2>/dev/null | head -n 1)
+    _lib=${_lib%/lib/python3*}
+    [ -n "$_lib" ] || _lib=$(printf '%s\n' "$_vars" | _value VIRTUAL_ENV)
+    [ -n "$_lib" ] || _lib=$(printf '%s\n' "$_vars" | _value CONDA_PREFIX)
+    _found=${_lib:-$_found} ;;
+  esac
+  [ -z "$_found" ] || printf '%s\n' "$_found"
+}
+
+_of() { printf '%s\n' "$_block" | sed -n "s/^$1=//p"; }
+
+# NAME=VALUE lines in the order in which systemd sets them, and `!REASON` where one cannot be known.
+_unit_variables() {
+  printf '%s\n' "$_manager"
+  if [ -n "$_user" ]; then
+    printf '%s\n' "$_entry" | awk -F: '{ print "HOME=" $6; print "SHELL=" $7; print "USER=" $1; print "LOGNAME=" $1 }'
+  fi
+  _of Environment | _words
+  _of EnvironmentFiles | while IFS= read -r _line; do
+    # Patterns are allowed, blanks are not separators.
+    _ifs=$IFS
+    IFS=$newline
+    set +f
+    set -- ${_line% (ignore_errors=*}
+    IFS=$_ifs
+    for _file do
+      if [ ! -e "$_file" ]; then
+        case $_line in *=no\)) printf '!%s is missing, and the unit cannot start without\n' "$_file" ;; esac
+      elif ! as_owner "$_file" test -r "$_file"; then printf '!no permission to read %s\n' "$_file"
+      else as_owner "$_file" head -c 65536 "$_file" | _env_file
+      fi
+    done
+  done
+}
+
+_service() {
+  kv unit "$(_of Id)"
+  kv state "$(_of ActiveState)"
+  kv sub_state "$(_of SubState)"
+  kv result "$(_of Result)"
+  kv exit_code "$(_of ExecMainCode)"
+  kv exit_status "$(_of ExecMainStatus)"
+  kv restarts "$(_of NRestarts)"
+  kv stale "$(_of NeedDaemonReload)"
+  for _word in $(_of DropInPaths); do kv drop_ins "$_word"; done
+  _pid=$(_of MainPID)
+  kv main_pid "$_pid"
+  _user=$(_of User)
+  _entry=$(passwd_entry "${_user:-root}")
+  kv user "${_user:-root}"
+  kv home "$(printf '%s\n' "$_entry" | cut -d: -f6)"
+
+  # { path=/x ; argv[]=/x a b ; ignore_errors=no ; ... }, one for each command.
+  _exec=$(_of ExecStart | head -n 1)
+  _argv=${_exec#*'argv[]='}
+  _argv=${_argv%%' ; ignore_errors='*}
+  _exec=${_exec#*path=}
+  kv exec "${_exec%% ;*}"
+  kv command "$(printf '%s\n' "$_argv" | redact | cut -c 1-2000)"
+
+  _variables=$(bounded 3 _unit_variables | UNSET=$(_of UnsetEnvironment | _words) awk '
+    BEGIN { n = split(ENVIRON["UNSET"], unset, "\n"); for (i = 1; i <= n; i++) gone[unset[i]] }
+    /^!/ { print; next }
+    { name = substr($0, 1, index($0, "=") - 1); line[name] = $0 }
+    END { for (name in line) if (!(name in gone) && !(line[name] in gone)) print line[name] }' | sort)
+  printf '%s\n' "$_variables" | env_allow | sed 's/^/unit_env./'
+  printf '%s\n' "$_variables" | sed -n 's/^!/unknown.unit_env=/p' | head -n 1
+
+  _env=$(bounded 3 _python_env "$_argv" "$(printf '%s\n' "$_variables" | _value PATH)")
+  if [ "${_pid:-0}" != 0 ]; then
+    _vars=$(bounded 2 _environ "$_pid")
+    if [ -n "$_vars" ]; then printf '%s\n' "$_vars" | env_allow | sed 's/^/process_env./'
+    else kv unknown.process_env "no permission to read /proc/$_pid/environ"
+    fi
+    case $_env in
+    ''|/usr|/usr/local) _env=$(bounded 3 _env_of_process "$_pid" "$(_command "$_pid")") ;;
+    esac
+  fi
+  kv python_env "$_env"
+  end_record
+}
+
+# The section `services`, as records of K=V.
+services() {
+  _units=$(units)
+  [ -n "$_units" ] || return 0
+  _manager=$(systemctl show-environment 2>/dev/null)
+  {
+    systemctl show --no-pager -p Id,ActiveState,SubState,Result,MainPID,DropInPaths,NeedDaemonReload,NRestarts,User \
+      -p ExecMainCode,ExecMainStatus,Environment,EnvironmentFiles,UnsetEnvironment,ExecStart -- $_units
+    echo
+  } | {
+    _block=
+    set -f
+    while IFS= read -r _line; do
+      if [ -n "$_line" ]; then _block=$_block$newline$_line
+      else
+        [ -z "$_block" ] || _service
+        _block=
+      fi
+    done
+  }
+}
+
+# The section `processes`: who has a GPU open, or names a toolkit, and is no unit of `services`. Of those that only name
+# one (all that a profile exports it to), the first of each user and toolkit, Python apart. Root sees them all.
+processes() {
+  _units=$(units)
+  _open=$(ls -ln /proc/[0-9]*/fd 2>/dev/null | awk '
+    /^\/proc\// { split($0, part, "/") }
+    / -> \/dev\/nvidia[0-9]+$/ { sub(/.*nvidia/, ""); print part[3], $0 }' | sort -u)
+  _seen=
+  {
+    printf '%s\n' "$_open" | cut -d ' ' -f 1
+    # Our own carry this very text.
+    grep -l -e CUDA_HOME= -e CUDA_PATH= /proc/[0-9]*/environ 2>/dev/null | xargs grep -L TRUEUP_RUN= 2>/dev/null | cut -d / -f 3
+  } | awk '/^[0-9]/ && !seen[$0]++ && ++n <= 100' | while read -r _pid; do
+    _vars=$(_environ "$_pid" 2>/dev/null)
+    _root=$(printf '%s\n' "$_vars" | grep -e '^TRUEUP_RUN=' -e '^CUDA_\(HOME\|PATH\)=')
+    case $_root in TRUEUP_RUN=*|*"${newline}TRUEUP_RUN="*) continue ;; esac
+    _gpus=$(printf '%s\n' "$_open" | sed -n "s/^$_pid //p")
+    [ -n "$_gpus$_root" ] || continue
+    _uid=
+    while read -r _word _uid _rest; do [ "$_word" != Uid: ] || break; done 2>/dev/null <"/proc/$_pid/status"
+    _exe=$(readlink "/proc/$_pid/exe") || continue
+    if [ -z "$_gpus" ]; then
+      case $_exe in *python*) _key=python ;; *) _key=other ;; esac
+      _key=$newline$newline$_uid$_key$_root$newline$newline
+      case $_seen in *"$_key"*) continue ;; esac
+      _seen=$_seen$_key
+    fi
+    _cgroup=$(sed -n 's/^0:://p; s/^[0-9]*:name=systemd://p' "/proc/$_pid/cgroup" 2>/dev/null | head -n 1)
+    for _word in $_units; do
+      case $_cgroup/ in */"$_word"/*) continue 2 ;; esac
+    done
+    kv pid "$_pid"
+    kv uid "$_uid"
+    kv user "$(passwd_entry "$_uid" | cut -d: -f1)"
+    kv exe "$_exe"
+    _argv=$(_command "$_pid")
+    kv command "$(printf '%s\n' "$_argv" | redact | cut -c 1-2000)"
+    kv cgroup "$_cgroup"
+    for _word in $_gpus; do kv gpus "$_word"; done
+    printf '%s\n' "$_vars" | env_allow | sed 's/^/env./'
+    if [ "$(readlink "/proc/$_pid/ns/mnt")" = "$(readlink /proc/self/ns/mnt)" ]; then
+      kv python_env "$(bounded 3 _env_of_process "$_pid" "$_argv")"
+    else kv unknown.python_env 'it has file systems of its own (a container): not looked into'
+    fi
+    end_record
+  done
+}
+
+# RECORDS (of services and processes): prefixes of the Python environments that they name, then of those that a bounded
+# search of the usual places finds. Mounts of a server are not entered, and of a directory above one only its children.
+python_prefixes() {
+  {
+    printf '%s\n' "$1" | sed -n 's/^python_env=//p'
+    _nets=$(network_mounts)
+    for _top in /root /home /opt /srv /data /workspace /app; do
+      case $(_remote $_top) in
+      '') _search $_top ;;
+      above) for _dir in $_top/*; do [ -n "$(_remote "$_dir")" ] || _search "$_dir"; done ;;
+      esac
+    done
+  } | awk '/^\// && !seen[$0]++ && ++n <= 60'
+}
+
+# DIR: `in` a mount of $_nets, `above` one, or neither.
+_remote() {
+  for _net in $_nets; do
+    case $1/ in "${_net%/}"/*) echo in; return ;; esac
+    case $_net/ in "$1"/*) echo above; return ;; esac
+  done
+}
+
+_search() {
+  [ ! -d "$1" ] || timeout 3 find "$1" -xdev -maxdepth 5 \
+    \( -name site-packages -o -name .cache -o -name .git -o -name node_modules \) -prune \
+    -o \( -name pyvenv.cfg -o -path '*/conda-meta/history' \) -print 2>/dev/null |
+    sed 's,/pyvenv\.cfg$,,; s,/conda-meta/history$,,'
+}
