@@ -1,6 +1,7 @@
 """Case files: what one host looks like. Fields are explained in README.md."""
 
 import difflib
+import functools
 import hashlib
 import re
 
@@ -162,7 +163,7 @@ class Case:
     def service_environment(self):
         return {key: str(value) for key, value in ((self.get("env", {}).get("service")) or {}).items()}
 
-    @property
+    @functools.cached_property
     def account(self):
         """Whose programs these are: `user` where the case has paths in its home, else root."""
         return "user" if "/home/user" in yaml.safe_dump(self.environment) else "root"

@@ -105,7 +105,7 @@ def _proc(case, tree):
 
 
 def switch_address(number):
-    return f"0000:{0xC0 + number:02x}:00.0"
+    return f"0000:{0x86 + number:02x}:00.0"
 
 
 def _pci_device(tree, address, device, pci_class, driver):

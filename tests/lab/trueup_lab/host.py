@@ -5,6 +5,7 @@ keeper ends when its owner does. So whatever is killed, nothing of a host stays 
 """
 
 import array
+import concurrent.futures
 import contextlib
 import fcntl
 import json
@@ -15,7 +16,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import termios
 import time
 import traceback
@@ -119,14 +119,17 @@ def _make_disk(host, disk):
     return top
 
 
+def _file_system(given):
+    """Type of one of the case's mounts: the one asked for where it can be made here, else ext4."""
+    kind = given.get("fstype", "ext4")
+    return kind if shutil.which(f"mkfs.{kind}") else "ext4"
+
+
 def _mount_filesystems(host, case):
     """The case's own mounts, writable until the files are there. Returns what settles them."""
     pending = []
     for number, given in enumerate(case.get("mounts", [])):
-        kind = given.get("fstype", "ext4")
-        if not shutil.which(f"mkfs.{kind}"):
-            print(f"lab: {case.name}: no mkfs.{kind} here, {given['path']} is ext4 instead", file=sys.stderr)
-            kind = "ext4"
+        kind = _file_system(given)
         image = host.directory / f"mount{number}"
         with open(image, "wb") as file:
             file.truncate((512 if kind == "xfs" else 64) << 20)
@@ -243,6 +246,10 @@ def up(cases, suite, say, owner=None, disk=None, real_nvcc=False):
     for name in names:
         if names.count(name) > 1:
             raise LabError(f"two cases have the id '{name}'")
+    for case in cases:
+        for given in case.get("mounts", []):
+            if _file_system(given) != given.get("fstype", "ext4"):
+                say(f"{case.name}: no mkfs.{given['fstype']} here, {given['path']} is ext4 instead")
     image = base.ensure(suite, say)
     hold = base.hold(image)
     top = lab_directory()
@@ -272,9 +279,9 @@ def up(cases, suite, say, owner=None, disk=None, real_nvcc=False):
                           "real_nvcc": toolkits if real_nvcc else [],
                           "keys": {"authorized": client[1], "host_private": private, "host_public": public}})
         _start_keeper(hosts, plans, owner)
-        for host, plan in zip(hosts, plans):
-            _wait_for_boot(host, plan["number"])
-            _after_boot(host, plan["case"])
+        with concurrent.futures.ThreadPoolExecutor(len(hosts)) as pool:
+            for result in [pool.submit(_finish_boot, host, plan) for host, plan in zip(hosts, plans)]:
+                result.result()
     except BaseException:
         down(names)
         raise
@@ -333,6 +340,11 @@ def _wait_for_boot(host, number):
             raise LabError(f"{host.name} did not finish booting: {state.stdout.strip()} {state.stderr.strip()}")
         time.sleep(0.02)
     raise LabError(f"{host.name} did not boot within {BOOT_LIMIT:.0f} s: {_console(host)}")
+
+
+def _finish_boot(host, plan):
+    _wait_for_boot(host, plan["number"])
+    _after_boot(host, plan["case"])
 
 
 def _command_name(pid):
