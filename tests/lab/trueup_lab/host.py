@@ -444,9 +444,13 @@ def differences(name):
 
 
 def make_read_only(host):
-    """Everything a program could write to, but /run, which logins need."""
-    host.enter(["sh", "-c", 'for top in /tmp /dev/shm /; do mount -o remount,ro "$top" 2> /dev/null || [ "$top" != / ] || exit 1; done'],
-               check=True)
+    """Everything a program could write to, but /run, which logins need. Journald goes on in /run; no other program of the
+    host may hold a file open for writing."""
+    host.enter(["journalctl", "--relinquish-var"], check=True)
+    done = host.enter(["sh", "-c", "for top in /tmp /dev/shm; do ! mountpoint -q $top || mount -o remount,ro $top || exit; done; "
+                       "mount -o remount,ro /"], capture_output=True, text=True)
+    if done.returncode:
+        raise LabError(f"{host.name}: cannot be made read-only, some program holds a file open: {done.stderr.strip()}")
 
 
 def fill(host):
