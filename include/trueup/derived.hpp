@@ -59,6 +59,7 @@ struct Resolution {
   std::string reason;             ///< id: `arch_set_empty`, `compiler_missing`, `target_unknown_to_compiler`, `driver_too_old`, ...
   std::string explanation;        ///< one sentence
   std::vector<std::string> evidence;     ///< links of the chain from the GPU to the outcome, one line each
+  std::vector<std::string> alternatives; ///< changes of the environment, judged: `FLASHINFER_CUDA_ARCH_LIST=12.0f does not help: ...`
   std::vector<std::string> history;      ///< what on the host tells why it may have worked before, one line each
 };
 

@@ -43,6 +43,26 @@ bool has_gpu(const Environment& environment) {
   return environment.gpus.is_unknown() || !items(environment.gpus).empty();
 }
 
+// What people try where FlashInfer's gate refuses the compiler, each resolved as if it were set: lists that step around the
+// gate, and the host's other toolkits.
+std::vector<std::string> judge_alternatives(const Subject& subject, const Resolution& fault) {
+  std::vector<std::string> judged;
+  const auto judge = [&](const std::string& name, const std::string& value) {
+    auto consumer = subject.consumer;
+    consumer.env[name] = value;
+    const auto result = resolve_flashinfer({subject.host, subject.knowledge, consumer, subject.python});
+    const auto* verdict = result.outcome == Outcome::ok     ? "helps"
+                          : result.outcome == Outcome::risk ? "is a stop-gap"
+                                                            : "does not help";
+    if (result.outcome != Outcome::unknown)
+      judged.push_back(fmt::format("{}={} {}: {}", name, value, verdict, result.explanation));
+  };
+  for (const auto* suffix : {"f", "", "a"}) judge("FLASHINFER_CUDA_ARCH_LIST", fault.dropped.front() + suffix);
+  for (const auto& toolkit : items(subject.host.environment().toolkits))
+    if (toolkit.has_nvcc && toolkit.path != fault.root_resolved) judge("CUDA_HOME", toolkit.path);
+  return judged;
+}
+
 std::string bundled_runtime(const PythonEnv& python) {
   std::vector<std::string> found;
   for (const auto* name : {"nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu11"})
@@ -97,8 +117,10 @@ Derived derive(const Environment& environment, const std::vector<DeclaredConsume
       }
       if (claim.python->package(library.package) == nullptr) continue;
       if (library.package == std::string_view("torch") && claim.python->torch_cuda == "none") continue;  // a CPU build
-      auto resolution = library.resolve({host, knowledge, claim.consumer, *claim.python});
+      const Subject subject{host, knowledge, claim.consumer, *claim.python};
+      auto resolution = library.resolve(subject);
       if (resolution.library == "flashinfer") resolution.history = flashinfer_history(host, claim, resolution);
+      if (!resolution.dropped.empty()) resolution.alternatives = judge_alternatives(subject, resolution);
       derived.resolutions.push_back(std::move(resolution));
     }
   }

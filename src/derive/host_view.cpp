@@ -118,9 +118,11 @@ Told<std::optional<Version>> HostView::ptxas_at(std::string_view path) const {
 
 Told<std::string> HostView::program(std::string_view name, std::string_view search_path) const {
   const bool nvcc = name == "nvcc";
+  std::string not_seen;
   for (const auto entry : split(search_path, ':')) {
     const auto directory = clean_path(entry);
     if (!directory.starts_with('/')) continue;  // relative to a working directory that is not ours to guess
+    if (!was_looked_into(directory)) not_seen = directory;
     const auto here = directory + "/" + std::string(name);
     for (const auto& each : items(environment_.tools))
       if (each.name == name && same_directory(parent(each.path)) == same_directory(directory)) return {here, {}};
@@ -135,7 +137,22 @@ Told<std::string> HostView::program(std::string_view name, std::string_view sear
     return {{}, fmt::format("the host's toolkits are unknown: {}", environment_.toolkits.reason())};
   if (environment_.tools.is_unknown())
     return {{}, fmt::format("the programs on PATH are unknown: {}", environment_.tools.reason())};
+  // A compiler elsewhere would be rare; of the small programs any directory may hold one.
+  if (!nvcc && !not_seen.empty())
+    return {{}, fmt::format("{} was found nowhere, and {} on PATH was not looked into", name, not_seen)};
   return {};
+}
+
+bool HostView::was_looked_into(std::string_view directory) const {
+  for (const auto standard : split(kDefaultPath, ':'))
+    if (directory == standard) return true;
+  for (const auto& tool : items(environment_.tools))
+    if (parent(tool.path) == directory) return true;
+  if (!directory.ends_with("/bin")) return false;
+  const auto prefix = parent(directory);
+  for (const auto& python : items(environment_.python_envs))
+    if (python.path == prefix) return true;
+  return resolved(prefix) != prefix || toolkit_at(prefix) != nullptr;
 }
 
 namespace {

@@ -69,6 +69,8 @@ class HostView {
   Told<Version> driver() const;
 
  private:
+  bool was_looked_into(std::string_view directory) const;
+
   const Environment& environment_;
   const Knowledge& knowledge_;
 };

@@ -111,6 +111,7 @@ Resolution resolve_triton(const Subject& subject) {
     const auto clang = subject.host.program("clang", path);
     if (gcc.value.empty() && clang.value.empty()) {
       if (!gcc.unknown.empty()) return conclude(resolution, Outcome::unknown, "tools_unknown", gcc.unknown);
+      if (!clang.unknown.empty()) return conclude(resolution, Outcome::unknown, "tools_unknown", clang.unknown);
       return conclude(resolution, outcome, "host_compiler_missing",
                       fmt::format("Triton compiles its launchers when a kernel first runs, and finds neither gcc nor clang in "
                                   "PATH={}, nor is CC set",

@@ -267,6 +267,7 @@ struct Fields<Resolution> {
                                           Field{"reason", &R::reason},
                                           Field{"explanation", &R::explanation},
                                           Field{"evidence", &R::evidence},
+                                          Field{"alternatives", &R::alternatives},
                                           Field{"history", &R::history}};
 };
 

@@ -81,6 +81,25 @@ TEST_CASE("the chain of the incident leads from the GPU to the empty set", "[uni
   CHECK_THAT(resolution.history.front(), ContainsSubstring("FlashInfer 0.6.5 built 1 module for 120a"));
 }
 
+TEST_CASE("a fault of the gate comes with what people try, judged", "[unit][derive][flashinfer]") {
+  const auto judged = flashinfer_after({AddToolkit{cuda_130()}}).alternatives;
+  REQUIRE(judged.size() == 4);
+  CHECK_THAT(judged[0], ContainsSubstring("FLASHINFER_CUDA_ARCH_LIST=12.0f does not help: ") && ContainsSubstring("compute_120f"));
+  CHECK_THAT(judged[1], ContainsSubstring("FLASHINFER_CUDA_ARCH_LIST=12.0 does not help: ") && ContainsSubstring("is imported"));
+  CHECK_THAT(judged[2], ContainsSubstring("FLASHINFER_CUDA_ARCH_LIST=12.0a is a stop-gap: "));
+  CHECK_THAT(judged[3], ContainsSubstring("CUDA_HOME=/usr/local/cuda-13.0 helps: "));
+  CHECK(flashinfer_after({}, "h100").alternatives.empty());
+}
+
+TEST_CASE("a program is missing only where every directory on PATH was looked into", "[unit][derive]") {
+  auto facts = test::derive_case("ninja-off-path").facts;
+  facts["services"][0]["process_env"]["PATH"] = "/srv/bin:/usr/bin";
+  const auto derived = derive_facts(facts);
+  const auto& flashinfer = derived.resolutions.front();
+  CHECK(flashinfer.outcome == Outcome::unknown);
+  CHECK_THAT(flashinfer.explanation, ContainsSubstring("/srv/bin on PATH was not looked into"));
+}
+
 TEST_CASE("what-if judges the alternatives of the incident", "[unit][derive][what_if]") {
   const auto list = [](const char* value) { return SetVariable{kUnit, "FLASHINFER_CUDA_ARCH_LIST", value}; };
   CHECK(flashinfer_after({list("12.0f")}).reason == "target_unknown_to_compiler");
