@@ -1,0 +1,122 @@
+#include "transport/known_hosts.hpp"
+
+#include "support/cases.hpp"
+#include "support/catch.hpp"
+#include "transport/digest.hpp"
+#include "transport/private_key.hpp"
+#include "transport/wire.hpp"
+
+using namespace trueup;
+using namespace trueup::ssh;
+
+namespace {
+
+std::string data(const std::string& name) {
+  return test::read_file(std::filesystem::path(TRUEUP_TEST_DATA) / "transport" / name);
+}
+
+std::string key(const std::string& name) { return parse_public_key(data(name + ".pub")); }
+
+std::vector<KnownHostsFile> files() { return {{"kh", data("known_hosts"), {}}}; }
+
+JudgedHostKey judge(const std::string& host, std::uint16_t port, const std::string& name) {
+  const auto read = files();
+  return judge_host_key(known_keys(read, host, port), key(name));
+}
+
+}  // namespace
+
+TEST_CASE("fingerprints are OpenSSH's", "[unit][transport][known_hosts]") {
+  // ssh-keygen -lf a.pub
+  CHECK(fingerprint(key("a")) == "SHA256:rSEcWf05MIIkE5d7VGWWu/117sZzxzl+aweHHA3T2DA");
+  CHECK(key_type(key("e")) == "ecdsa-sha2-nistp256");
+}
+
+TEST_CASE("a host is found by every way to write its name", "[unit][transport][known_hosts]") {
+  CHECK(judge("plain.example.org", 22, "a").verdict == HostKeyVerdict::known);
+  CHECK(judge("PLAIN.example.org", 22, "a").verdict == HostKeyVerdict::known);
+  CHECK(judge("192.0.2.7", 22, "a").verdict == HostKeyVerdict::known);
+  CHECK(judge("port.example.org", 2222, "a").verdict == HostKeyVerdict::known);
+  CHECK(judge("hashed.example.org", 22, "a").verdict == HostKeyVerdict::known);
+  CHECK(judge("hashed.example.org", 2222, "b").verdict == HostKeyVerdict::known);
+  CHECK(judge("n7.gpu.example.org", 22, "b").verdict == HostKeyVerdict::known);
+  CHECK(judge("two.example.org", 22, "e").verdict == HostKeyVerdict::known);
+}
+
+TEST_CASE("what is not written is not known", "[unit][transport][known_hosts]") {
+  CHECK(judge("port.example.org", 22, "a").verdict == HostKeyVerdict::unknown);
+  CHECK(judge("port.example.org", 2223, "a").verdict == HostKeyVerdict::unknown);
+  CHECK(judge("login.gpu.example.org", 22, "b").verdict == HostKeyVerdict::unknown);  // negated
+  CHECK(judge("gpu.example.org", 22, "b").verdict == HostKeyVerdict::unknown);
+  CHECK(judge("n7.gpu.example.org", 22, "c").verdict == HostKeyVerdict::changed);  // a CA's key is no host's key
+  CHECK(judge("elsewhere.example.org", 22, "a").verdict == HostKeyVerdict::unknown);
+}
+
+TEST_CASE("another key of a known type is a change, and says where the old one stands",
+          "[unit][transport][known_hosts]") {
+  const auto judged = judge("plain.example.org", 22, "b");
+  CHECK(judged.verdict == HostKeyVerdict::changed);
+  REQUIRE(judged.against);
+  CHECK(judged.against->at == SourcePos{"kh", 2, 0});
+  CHECK(judged.against->key == key("a"));
+
+  const auto other = judge("plain.example.org", 22, "e");
+  CHECK(other.verdict == HostKeyVerdict::other_type);
+  REQUIRE(other.against);
+  CHECK(other.against->key == key("a"));
+}
+
+TEST_CASE("a plain name confirms a key on another port and accuses none", "[unit][transport][known_hosts]") {
+  CHECK(judge("plain.example.org", 2200, "a").verdict == HostKeyVerdict::known);
+  CHECK(judge("plain.example.org", 2200, "b").verdict == HostKeyVerdict::unknown);
+  CHECK(judge("hashed.example.org", 2222, "a").verdict == HostKeyVerdict::changed);
+}
+
+TEST_CASE("a revoked key is refused whoever shows it", "[unit][transport][known_hosts]") {
+  CHECK(judge("plain.example.org", 22, "r").verdict == HostKeyVerdict::revoked);
+  CHECK(judge("elsewhere.example.org", 2222, "r").verdict == HostKeyVerdict::revoked);
+  // Also when another file vouches for it.
+  auto read = files();
+  read.push_back({"more", "plain.example.org " + data("r.pub"), {}});
+  CHECK(judge_host_key(known_keys(read, "plain.example.org", 22), key("r")).verdict == HostKeyVerdict::revoked);
+}
+
+TEST_CASE("lines that cannot be read are named", "[unit][transport][known_hosts]") {
+  const auto read = files();
+  const auto known = known_keys(read, "broken.example.org", 22);
+  CHECK(known.keys.empty());
+  CHECK(known.unreadable == std::vector<SourcePos>{{"kh", 12, 0}, {"kh", 13, 0}, {"kh", 14, 0}});
+}
+
+TEST_CASE("algorithms of known keys come first, certificates not at all", "[unit][transport][known_hosts]") {
+  const auto read = files();
+  const std::vector<std::string> supported = {"ecdsa-sha2-nistp256", "ecdsa-sha2-nistp256-cert-v01@openssh.com",
+                                              "ssh-ed25519", "rsa-sha2-512", "ssh-rsa"};
+  CHECK(order_host_key_algorithms(supported, known_keys(read, "plain.example.org", 22)) ==
+        std::vector<std::string>{"ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "ssh-rsa"});
+  KnownKeys rsa;
+  rsa.keys.push_back({"ssh-rsa", "", {}});
+  CHECK(order_host_key_algorithms(supported, rsa) ==
+        std::vector<std::string>{"rsa-sha2-512", "ssh-rsa", "ecdsa-sha2-nistp256", "ssh-ed25519"});
+}
+
+TEST_CASE("each refusal names fingerprints, file and line, and what to do", "[unit][transport][known_hosts]") {
+  const auto read = files();
+  const auto refusal = [&](const std::string& host, std::uint16_t port, const std::string& name) {
+    const auto known = known_keys(read, host, port);
+    return host_key_error(judge_host_key(known, key(name)), known, read, host, port, key(name));
+  };
+  const auto changed = refusal("plain.example.org", 22, "b");
+  CHECK(changed.kind == ErrorKind::host_key);
+  CHECK(to_string(changed) == "kh:2: the key of plain.example.org has changed: it shows ssh-ed25519 " +
+                                  fingerprint(key("b")) + ", known is " + fingerprint(key("a")));
+  CHECK_THAT(changed.hint, ContainsSubstring("ssh-keygen -R plain.example.org -f kh"));
+
+  const auto unknown = refusal("elsewhere.example.org", 2222, "a");
+  CHECK(to_string(unknown) == "the key of [elsewhere.example.org]:2222 is not known: ssh-ed25519 " +
+                                  fingerprint(key("a")) + "; looked in kh; kh:12 is no known_hosts line");
+  CHECK_THAT(unknown.hint, ContainsSubstring("ssh-keyscan -t ed25519 -p 2222 elsewhere.example.org >> kh"));
+
+  CHECK(to_string(refusal("plain.example.org", 22, "r")) ==
+        "kh:7: the key of plain.example.org is revoked: ssh-ed25519 " + fingerprint(key("r")));
+}
