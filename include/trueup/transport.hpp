@@ -67,7 +67,9 @@ class Channel {
   };
 
   virtual ~Channel() = default;
-  /// Writes all of `bytes` to the command's standard input and leaves that open.
+  /// Writes all of `bytes` to the command's standard input and leaves that open. Over SSH not more than 1 MiB before
+  /// the next read: a command that is busy writing to us takes no more. One that reads no more is no error here: read()
+  /// tells.
   virtual Awaitable<Result<void>> write(std::string bytes) = 0;
   /// Waits for the next bytes of either stream, or the end.
   virtual Awaitable<Result<Chunk>> read() = 0;

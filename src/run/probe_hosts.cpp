@@ -10,7 +10,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <list>
@@ -90,17 +89,6 @@ class Lent {
   T*& place_;
 };
 
-class IgnoredSigpipe {
- public:
-  IgnoredSigpipe() : before_(std::signal(SIGPIPE, SIG_IGN)) {}
-  ~IgnoredSigpipe() { std::signal(SIGPIPE, before_); }
-  IgnoredSigpipe(const IgnoredSigpipe&) = delete;
-  IgnoredSigpipe& operator=(const IgnoredSigpipe&) = delete;
-
- private:
-  void (*before_)(int);
-};
-
 class Run {
  public:
   Run(const std::vector<Host>& hosts, const Playbook& playbook, const ProbingOptions& options,
@@ -118,7 +106,6 @@ class Run {
         tick_(context_) {}
 
   std::optional<Error> run() {
-    const IgnoredSigpipe ignored;
     if (options_.deadline) {
       deadline_.expires_after(*options_.deadline);
       deadline_.async_wait([this](const boost::system::error_code& error) {

@@ -77,7 +77,7 @@ class Login {
     }
     const auto accepted = co_await accepted_methods();
     if (!accepted) co_return fail(accepted.error());
-    co_return fail(refused(*accepted));
+    co_return fail(accepted->empty() && !tried_.empty() ? hung_up() : refused(*accepted));
   }
 
  private:
@@ -172,18 +172,18 @@ class Login {
     if (key_type(key) == "ssh-rsa" && libssh2_version(kFirstWithRsaSha2) == nullptr) rsa_without_sha2_ = true;
   }
 
+  // Empty: the host has hung up. libssh2 then calls the last key refused, so this is where it shows.
   Awaitable<Result<std::string>> accepted_methods() {
     std::string methods;
     const auto call = [this, &methods]() -> int {
       const char* const list = libssh2_userauth_list(connection_.handle(), credentials_.user.c_str(),
                                                      static_cast<unsigned>(credentials_.user.size()));
-      if (list == nullptr) return libssh2_session_last_errno(connection_.handle());
-      methods = list;
-      return 0;
+      if (list != nullptr) methods = list;
+      return list != nullptr ? 0 : libssh2_session_last_errno(connection_.handle());
     };
     const auto answer = co_await connection_.until_done(call);
     if (!answer) co_return fail(answer.error());
-    co_return methods.empty() ? std::string("nothing it names") : shorten(printable(methods), 100);
+    co_return shorten(printable(methods), 100);
   }
 
   std::string attempts() const {

@@ -223,6 +223,10 @@ class LocalSession final : public Session {
 
 }  // namespace
 
+LocalTransport::LocalTransport() : sigpipe_before_(::signal(SIGPIPE, SIG_IGN)) {}
+
+LocalTransport::~LocalTransport() { ::signal(SIGPIPE, sigpipe_before_); }
+
 Awaitable<Result<std::unique_ptr<Session>>> LocalTransport::connect(const Host&, Watch& watch) {
   const auto* const account = ::getpwuid(::geteuid());
   co_return std::make_unique<LocalSession>(

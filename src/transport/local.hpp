@@ -8,7 +8,13 @@ namespace trueup {
 /// us and not them. The account is the one that runs trueup.
 class LocalTransport final : public Transport {
  public:
+  /// Ignores SIGPIPE while it lives: a shell that ends early is an ordinary result.
+  LocalTransport();
+  ~LocalTransport() override;
   Awaitable<Result<std::unique_ptr<Session>>> connect(const Host& host, Watch& watch) override;
+
+ private:
+  void (*sigpipe_before_)(int);
 };
 
 }  // namespace trueup
