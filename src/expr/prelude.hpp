@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trueup {
+
+/// jq definitions that need nothing: versions, sizes, the walls around the controller, the frame of a check.
+std::string_view prelude();
+
+/// Definitions that look at the facts. They stand behind `prelude()` and behind `$facts` being bound; what follows may use
+/// `$facts`.
+std::string_view facts_prelude();
+
+/// Names of the prelude for playbook authors, as jq writes them: `ver_ge/1`.
+const std::vector<std::string>& prelude_functions();
+
+}  // namespace trueup
