@@ -1,0 +1,214 @@
+#include "check/check_set.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "support/catch.hpp"
+#include "support/playbook_text.hpp"
+
+using namespace trueup;
+using nlohmann::json;
+
+namespace {
+
+json facts() {
+  return json::parse(R"({"schema": 1, "unknown": {"caches": "permission denied"}, "host": {"clock": 1000},
+    "gpus": [{"index": 0, "name": "A", "compute_cap": "12.0"}, {"index": 1, "name": "B", "compute_cap": null}],
+    "disks": [{"mount": "/", "free_bytes": 10}, {"mount": "/data", "free_bytes": 5000}],
+    "services": [{"unit": "a.service", "state": "failed"}, {"unit": "b.service", "state": "active"}], "caches": null,
+    "driver": {"loaded": "580.95"}, "derived": {"resolutions": []}})");
+}
+
+std::vector<Check> checks(const std::string& yaml) { return test::playbook("checks:\n" + yaml).checks; }
+
+Assessment assess(const std::string& yaml, const json& of = facts()) {
+  std::vector<Error> errors;
+  const auto set = CheckSet::compile(checks(yaml), errors);
+  CHECK(test::texts(errors) == std::vector<std::string>{});
+  REQUIRE(set.has_value());
+  auto assessment = set->assess(of);
+  REQUIRE(assessment.has_value());
+  return *std::move(assessment);
+}
+
+std::vector<std::string> compile_errors(const std::string& yaml) {
+  std::vector<Error> errors;
+  const auto set = CheckSet::compile(checks(yaml), errors);
+  CHECK(set.has_value() == errors.empty());
+  return test::texts(errors);
+}
+
+// A check as one line; `more` begins with a comma where there is more.
+std::string check(const std::string& id, const std::string& assertion, const std::string& more = "") {
+  return "  " + id + ": {title: " + id + ", severity: error, because: b, assert: '" + assertion + "'" + more + "}\n";
+}
+
+std::vector<std::string> keys(const Assessment& assessment) {
+  std::vector<std::string> result;
+  for (const auto& finding : assessment.findings) result.push_back((finding.root ? "" : "  ") + finding.key());
+  return result;
+}
+
+std::vector<std::string> whys(const Assessment& assessment) {
+  std::vector<std::string> result;
+  for (const auto& entry : assessment.not_evaluated) result.push_back(entry.check + "@" + entry.about + ": " + entry.why);
+  return result;
+}
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a check goes through its items and reports those that fail", "[unit][check]") {
+  const auto a = assess(R"(
+  disk.full:
+    title: "{{ .item.mount }} is full"
+    severity: '{{ if .item.mount == "/" then "error" else "info" end }}'
+    for_each: .disks[]
+    assert: .item.free_bytes > 100
+    about: .item.mount
+    because: Nothing can be written to {{ .item.mount }}.
+    evidence: ["free: {{ .item.free_bytes }} bytes", "{{ null }}", "{{ .gpus[].name }}"]
+    fix: [tidy-up]
+    references: ["https://example.org/disks"]
+)");
+  REQUIRE(a.findings.size() == 1);
+  const auto& f = a.findings.front();
+  CHECK(f.check == "disk.full");
+  CHECK(f.title == "/ is full");
+  CHECK(f.severity == Severity::error);
+  CHECK(f.about == "/");
+  CHECK(f.because == "Nothing can be written to /.");
+  CHECK(f.evidence == Texts{"free: 10 bytes", "A", "B"});
+  CHECK(f.fixes == Texts{"tidy-up"});
+  CHECK(f.references == Texts{"https://example.org/disks"});
+  CHECK(a.held == 1);
+}
+
+TEST_CASE("unknown is neither a pass nor a finding", "[unit][check]") {
+  const auto a = assess(check("needs-caches", "true", ", needs: [gpus, caches]") +
+                        check("no-value", "null", ", unknown_because: 'driver {{ .driver.loaded }} does not tell'") +
+                        check("cap", ".item.compute_cap | ver_ge(\"9.0\")", ", for_each: '.gpus[]', about: .item.name") +
+                        check("not-here", "false", ", when: '.gpus == []'") + check("when-null", "false", ", when: 'null'"));
+  CHECK(a.findings.empty());
+  CHECK(a.held == 1);
+  CHECK(a.not_applicable == 1);
+  CHECK(whys(a) == Texts{"needs-caches@: needs caches: permission denied", "no-value@: driver 580.95 does not tell",
+                         "cap@B: its assertion gives null", "when-null@: when: not known"});
+}
+
+TEST_CASE("an error in an expression costs that item of that check only", "[unit][check]") {
+  const auto a = assess(
+      check("bad-item", ".item.name | tonumber > 0", ", for_each: '.gpus[]', about: .item.name") +
+      check("no-truth", "1") + check("nothing", "empty") + check("two", "true, false") +
+      check("bad-stream", "true", ", for_each: '(.gpus[0], error(\"stop\"))'") +
+      check("break-out", "error({__jq: 0})") + check("null-error", "error(null)") +
+      check("severity", "false, empty", "").replace(check("severity", "false").find("error"), 5, "'{{ \"fatal\" }}'") +
+      check("after", "false"));
+  CHECK(keys(a) == Texts{"after"});
+  const auto why = whys(a);
+  REQUIRE(why.size() == 9);
+  CHECK_THAT(why[0], ContainsSubstring("bad-item@A: error in its expression: assert:"));
+  CHECK_THAT(why[1], ContainsSubstring("bad-item@B: "));
+  CHECK(why[2] == "no-truth@: error in its expression: assert: expected true, false or null, got number");
+  CHECK(why[3] == "nothing@: error in its expression: assert: gives no value");
+  CHECK(why[4] == "two@: error in its expression: assert: gives more than one value");
+  CHECK(why[5] == "bad-stream@: error in its expression: for_each: stop");
+  CHECK_THAT(why[6], ContainsSubstring("break-out@: error in its expression"));
+  CHECK_THAT(why[7], ContainsSubstring("null-error@: error in its expression"));
+  CHECK(why[8] == "severity@: severity: expected error, warning or info, got 'fatal'");
+}
+
+TEST_CASE("a text that fails does not hide its finding", "[unit][check]") {
+  const auto a = assess(check("c", "false", ", evidence: ['{{ .gpus }}', 'x {{ error(\"y\") }}', '{{ [] }}']"));
+  REQUIRE(a.findings.size() == 1);
+  CHECK(a.findings.front().evidence ==
+        Texts{"{{error: expected one value, got array}}", "x {{error: y}}", "{{error: expected one value, got array}}"});
+}
+
+TEST_CASE("findings are linked to what explains them", "[unit][check][causes]") {
+  const std::string about_unit = ", for_each: '.services[]', about: .item.unit";
+  const auto a = assess(check("symptom", "false", about_unit) + check("cause", ".item.state == \"active\"", about_unit + ", causes: [symptom]") +
+                        check("base", "false", ", causes: [cause]") + check("other", "false"));
+  CHECK(keys(a) == Texts{"symptom@b.service", "base", "  cause@a.service", "  symptom@a.service", "other"});
+  CHECK(a.findings[3].caused_by == Texts{"cause@a.service"});
+}
+
+TEST_CASE("a circle of causes keeps a root", "[unit][check][causes]") {
+  const auto a = assess(check("a", "false", ", causes: [b]") + check("b", "false", ", causes: [c]") +
+                        check("c", "false", ", causes: [a]"));
+  CHECK(keys(a) == Texts{"a", "  b", "  c"});
+  const auto b = assess(check("a", "false", ", causes: [b]") + check("b", "false", ", causes: [a]") +
+                        check("z", "false", ", causes: [b]"));
+  CHECK(keys(b) == Texts{"z", "  b", "  a"});
+}
+
+TEST_CASE("a root counts as much as the worst that follows from it", "[unit][check][causes]") {
+  auto info = check("info", "false", ", causes: [bad]");
+  info.replace(info.find("error"), 5, "info");
+  auto warning = check("warning", "false");
+  warning.replace(warning.find("error"), 5, "warning");
+  CHECK(keys(assess(warning + info + check("bad", "false"))) == Texts{"info", "  bad", "warning"});
+}
+
+TEST_CASE("keys are unique on a host", "[unit][check]") {
+  CHECK(keys(assess(check("c", "false", ", for_each: '.gpus[]'"))) == Texts{"c", "c@#2"});
+}
+
+TEST_CASE("what a host can blow up is capped", "[unit][check][limits]") {
+  auto host = facts();
+  host["gpus"] = json::array();
+  for (int i = 0; i < 10'050; ++i) host["gpus"].push_back({{"index", i}, {"name", std::string(5000, 'x')}});
+  const auto a = assess(check("c", "false", ", for_each: '.gpus[]', evidence: ['{{ .gpus[].index }}', '{{ .item.name }}']"), host);
+  CHECK(a.findings.size() == 1000);
+  CHECK(whys(a) == Texts{"c@: more than 1000 findings; the others were left out",
+                         "c@: more than 10000 items; the others were not looked at"});
+  CHECK(a.findings.front().evidence.size() == 200);
+  CHECK(a.findings.front().evidence.back() == "… and more");
+  const auto b = assess(check("c", "false", ", for_each: '.gpus[0]', evidence: ['{{ .item.name }}']"), host);
+  CHECK(b.findings.front().evidence.front() == std::string(2000, 'x') + "…");
+}
+
+TEST_CASE("text of a host that is no UTF-8 or holds control characters passes", "[unit][check]") {
+  auto host = facts();
+  host["gpus"] = json::array({{{"name", "\x1b[31m\xff\n" + std::string(1, '\0') + "x"}}});
+  const auto a = assess(check("c", "false", ", for_each: '.gpus[]', about: .item.name"), host);
+  CHECK(a.findings.front().about == "\x1b[31m\xef\xbf\xbd\n" + std::string(1, '\0') + "x");
+}
+
+TEST_CASE("every expression that does not compile is named with its place", "[unit][check][errors]") {
+  CHECK(compile_errors(R"(  a:
+    title: "x {{ .driver.loaded | foo }}"
+    severity: error
+    because: ok {{ .gpus[0].name
+    assert: .gpus[0].name ==
+  b:
+    title: t
+    severity: error
+    assert: |
+      .gpus
+      | selct(.name == "A")
+    because: "{{ $x }}"
+    evidence: ["{{ }}", "{{ ver_ge }}"]
+    about: "{{ .item }}"
+)") == Texts{"p.yaml:3:35: check a: title: foo/0 is not defined",
+             "p.yaml:5:17: check a: because: '{{' has no '}}' that ends it (brackets and quotes must be closed before)",
+             "p.yaml:6:13: check a: assert: syntax error, unexpected ')'",
+             "p.yaml:12:9: check b: assert: selct/1 is not defined; did you mean 'select'?",
+             "p.yaml:13:18: check b: because: $x is not defined",
+             "p.yaml:14:17: check b: evidence: nothing between '{{' and '}}'",
+             "p.yaml:14:29: check b: evidence: ver_ge/0 is not defined; there is ver_ge/1",
+             "p.yaml:15:13: check b: about: is an expression, no template: write the jq without '{{ }}'"});
+}
+
+TEST_CASE("an expression cannot leave its brackets", "[unit][check][errors]") {
+  CHECK(compile_errors(check("a", "true) | (false")) ==
+        Texts{"p.yaml:2:59: check a: assert: ')' closes nothing"});
+  CHECK(compile_errors(check("a", "true; true")).size() == 1);
+  CHECK(compile_errors(check("a", "true # (")).empty());
+  CHECK_THAT(compile_errors(check("a", "true # \\")).at(0), ContainsSubstring("a comment may not hold a backslash"));
+}
+
+TEST_CASE("paths that the facts do not have are found without a host", "[unit][check][errors]") {
+  CHECK(compile_errors(check("a", ".item.compute_cp", ", for_each: '.gpus[]'")) ==
+        Texts{"p.yaml:2:60: check a: assert: '.item' has no field 'compute_cp'; did you mean 'compute_cap'?"});
+}
