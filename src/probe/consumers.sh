@@ -1,5 +1,6 @@
 # Who may run CUDA code on this host: what several probes start from. Read in front of each, after lib.sh. For them:
-# bounded, as_owner, network_mounts, passwd_entry, services, processes, python_prefixes, $newline. The rest is ours.
+# bounded, as_owner, network_mounts, passwd_entry, services, processes, consumers, python_prefixes,
+# $newline. The rest is ours.
 
 newline='
 '
@@ -268,7 +269,7 @@ _service() {
 
 # The section `services`, as records of K=V.
 services() {
-  _units=$(units)
+  _units=${_units-$(units)}
   [ -n "$_units" ] || return 0
   _manager=$(systemctl show-environment 2>/dev/null)
   {
@@ -291,7 +292,7 @@ services() {
 # The section `processes`: who has a GPU open, or names a toolkit, and is no unit of `services`. Of those that only name
 # one (all that a profile exports it to), the first of each user and toolkit, Python apart. Root sees them all.
 processes() {
-  _units=$(units)
+  _units=${_units-$(units)}
   _open=$(ls -ln /proc/[0-9]*/fd 2>/dev/null | awk '
     /^\/proc\// { split($0, part, "/") }
     / -> \/dev\/nvidia[0-9]+$/ { sub(/.*nvidia/, ""); print part[3], $0 }' | sort -u)
@@ -334,6 +335,13 @@ processes() {
     fi
     end_record
   done
+}
+
+# Records of both, as far as there is time.
+consumers() {
+  _units=$(units 2>/dev/null)
+  bounded 8 services
+  bounded 5 processes
 }
 
 # RECORDS (of services and processes): prefixes of the Python environments that they name, then of those that a bounded
