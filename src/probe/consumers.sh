@@ -110,6 +110,21 @@ _prefix() {
   esac
 }
 
+# FILE: its text, if it is a script of a shell.
+_script() {
+  _text=$(as_owner "$1" head -c 4096 "$1" 2>/dev/null | tr '\0' ' ')
+  case ${_text%%"$newline"*} in '#!'*sh|'#!'*sh' '*) printf '%s\n' "$_text" ;; esac
+}
+
+# COMMAND: the first variable of those that choose a toolkit which it, or a script in it, sets itself.
+_sets() {
+  set -f
+  {
+    printf '%s\n' "$1"
+    for _word in $1; do case $_word in /*) [ ! -f "$_word" ] || _script "$_word" ;; esac; done
+  } | grep -v '^[ \t]*#' | grep -oE '(^|[^A-Za-z0-9_$])(CUDA_HOME|CUDA_PATH|PATH)=' | grep -oE '[A-Z_]+' | head -n 1
+}
+
 # COMMAND PATH: the environment that a command line runs, through sh -c, activate, env, conda and scripts. The system's
 # own (/usr, /usr/local) only where there is no other.
 _python_env() {
@@ -153,6 +168,7 @@ _python_env() {
       done ;;
     esac
     [ -n "$_program" ] && [ -f "$_program" ] || case $_program in */bin/python*) ;; *) continue ;; esac
+    _env=
     case $_program in
     */bin/*)
       _env=$(_prefix "$_program")
@@ -163,14 +179,8 @@ _python_env() {
       esac ;;
     esac
     # A script is read as a command line of its own, but not what it calls.
-    if [ -z "$3" ]; then
-      _text=$(as_owner "$_program" head -c 4096 "$_program" 2>/dev/null | tr '\0' ' ')
-      case $_text in
-      '#!'*sh*)
-        _env=$(_python_env "${_text#*"$newline"}" "$2" script)
-        [ -z "$_env" ] || { printf '%s\n' "$_env"; return; } ;;
-      esac
-    fi
+    [ -n "$3" ] || _env=$(_python_env "$(_script "$_program")" "$2" script)
+    [ -z "$_env" ] || { printf '%s\n' "$_env"; return; }
   done
   [ -z "$_system" ] || printf '%s\n' "$_system"
 }
@@ -251,7 +261,9 @@ _service() {
     { name = substr($0, 1, index($0, "=") - 1); line[name] = $0 }
     END { for (name in line) if (!(name in gone) && !(line[name] in gone)) print line[name] }' | sort)
   printf '%s\n' "$_variables" | env_allow | sed 's/^/unit_env./'
-  printf '%s\n' "$_variables" | sed -n 's/^!/unknown.unit_env=/p' | head -n 1
+  _word=$(bounded 3 _sets "$_argv")
+  { [ -z "$_word" ] || printf '!its start command or script sets %s itself\n' "$_word"; printf '%s\n' "$_variables"; } |
+    sed -n 's/^!/unknown.unit_env=/p' | head -n 1
 
   _env=$(bounded 3 _python_env "$_argv" "$(printf '%s\n' "$_variables" | _value PATH)")
   if [ "${_pid:-0}" != 0 ]; then

@@ -61,6 +61,11 @@ is 'the system, where there is no other' "$(env_of '/usr/bin/python3 /opt/x.py')
 is 'the system does not win over a later one' "$(env_of "/usr/bin/python3 $tree/venv/bin/vllm")" "$tree/venv"
 is 'no Python, and no pattern is expanded' "$(env_of '/bin/sleep 9 /*')" ''
 
+printf '#!/bin/sh\n# CUDA_HOME=/x\nexport CUDA_HOME="/opt/cuda"\nexec python3\n' >"$tree/sets.sh"
+is 'a script that sets the toolkit' "$(_sets "/bin/sh $tree/sets.sh")" 'CUDA_HOME'
+is 'env that sets the PATH' "$(_sets '/usr/bin/env MY_CUDA_PATH=/x PATH=/x python3')" 'PATH'
+is 'nothing set' "$(_sets "$tree/start.sh --set CUDA_HOME")" ''
+
 is 'bounded passes output on' "$(bounded 5 echo done)" 'done'
 is 'bounded gives up its reader' "$(bounded 1 sh -c 'echo early; exec sleep 5 2>/dev/null')" 'early'
 
