@@ -22,7 +22,7 @@ import yaml
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = HERE.parent / "data"
 LAB = [str(HERE / "lab")]
-LIMIT = 300  # seconds; a guard against hanging, not a measure
+LIMIT = 900  # seconds; a guard against hanging, not a measure: the first boot of a suite installs it
 
 
 def lab(*arguments, check=True, **options):

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 
-from .system import LabError, locked
+from .system import LabError, die_with_parent, locked
 
 SUITES = ("bookworm", "trixie")
 PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "sudo", "procps", "iproute2", "busybox", "csh",
@@ -100,6 +100,8 @@ def ensure(suite, say):
             raise LabError("debootstrap is not installed")
         say(f"building the base image of {suite} (about a minute, once)")
         remove_unused(suite)
+        for partial in cache_directory().glob(f".{suite}-*"):  # of a builder that was killed
+            shutil.rmtree(partial, ignore_errors=True)
         partial = tempfile.mkdtemp(prefix=f".{suite}-", dir=cache_directory())
         try:
             build(suite, partial)
@@ -138,6 +140,7 @@ def build(suite, root):
     with open(log, "w") as output:
         for command in (["debootstrap", "--variant=minbase", "--include=" + ",".join(PACKAGES), suite, root, debian_mirror()],
                         ["chroot", root, "/bin/sh", "-c", CUSTOMISE]):
-            done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
+            done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment,
+                                  preexec_fn=die_with_parent)
             if done.returncode != 0:
                 raise LabError(f"cannot build the base image of {suite}: {command[0]} failed, see {log}")

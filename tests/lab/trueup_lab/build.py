@@ -1,4 +1,7 @@
-"""A case becomes the files of a host. Runs inside the host's root, in a process of its own."""
+"""A case becomes the files of a host. Runs inside the host's root, in a process of its own.
+
+So nothing may be imported here on first use, as time.strptime does: another Python may live in that root.
+"""
 
 import os
 import shlex

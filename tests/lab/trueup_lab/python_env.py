@@ -4,7 +4,6 @@ import calendar
 import hashlib
 import os
 import re
-import time
 
 from . import elf, toolkit
 from .case import version_key
@@ -20,7 +19,8 @@ WHEELS = ("cuda-runtime", "cuda-nvrtc", "cublas", "cudnn", "cufft", "curand", "c
 
 def date(text):
     """Seconds since the epoch of noon UTC on an ISO date."""
-    return calendar.timegm(time.strptime(str(text)[:10], "%Y-%m-%d")) + 43200
+    year, month, day = (int(part) for part in str(text)[:10].split("-"))
+    return calendar.timegm((year, month, day, 12, 0, 0))
 
 
 class PythonEnv:
