@@ -56,22 +56,25 @@ class Claims {
 
   void add_declared(const DeclaredConsumer& declared) {
     auto env = declared.env;
-    env.emplace("PATH", kDefaultPath);
     const auto path = clean_path(declared.python);
     std::string prefix = path;
     for (const auto& python : items(environment_.python_envs))
       if (path == python.path || path.starts_with(python.path + "/")) prefix = python.path;
     if (const auto bin = prefix.find("/bin/python"); bin != prefix.npos) prefix.resize(bin);
+    env.emplace("PATH", activated(prefix));
     const auto home = variable(env, "HOME").value_or("");
     add({"declared " + declared.name, "declared", "", declared.user, home, prefix, "declared", std::move(env)}, "");
   }
 
   void add_unclaimed(const PythonEnv& python) {
     claims_.push_back({{"environment " + python.path, "unclaimed", "", python.owner, "", python.path, "default",
-                        {{"PATH", std::string(kDefaultPath)}}},
+                        {{"PATH", activated(python.path)}}},
                        &python,
                        {}});
   }
+
+  // Where no unit says otherwise, an environment is used as its `activate` leaves it.
+  static std::string activated(const std::string& prefix) { return fmt::format("{}/bin:{}", prefix, kDefaultPath); }
 
   void add(Consumer consumer, std::string unknown) {
     Claim claim{std::move(consumer), nullptr, std::move(unknown)};

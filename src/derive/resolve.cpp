@@ -18,7 +18,7 @@ ToolkitRoot find_root(const Subject& subject, const RootSearch& search) {
     return {true, *cuda_path, "CUDA_PATH", fmt::format("{}; CUDA_PATH={}", home_text, cuda_path->empty() ? "\"\"" : *cuda_path), {}};
 
   const auto path = search_path(subject);
-  const auto unset = fmt::format("{}, CUDA_PATH is not set", cuda_home ? home_text : "CUDA_HOME");
+  const std::string unset = cuda_home ? "CUDA_HOME is empty, CUDA_PATH is not set" : "neither CUDA_HOME nor CUDA_PATH is set";
   if (search.calls_which) {
     const auto which = subject.host.program("which", path);
     if (!which.unknown.empty()) return {false, {}, {}, {}, which.unknown};
