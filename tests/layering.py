@@ -36,7 +36,7 @@ HOMES = {
     "CLI/": ["cli"],
     "boost/asio": ["transport", "run"],
     "boost/process": ["transport", "run"],
-    "sys/socket": ["transport"],
+    "sys/socket": ["transport", "run"],
     "unistd.h": ["transport", "run", "cli"],
     "fstream": ["transport", "run", "cli"],
 }

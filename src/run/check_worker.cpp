@@ -1,0 +1,321 @@
+#include "run/check_worker.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "check/check_set.hpp"
+#include "check/gather.hpp"
+
+// To the worker:   length '\n' facts (JSON text)
+// From the worker: lines. First one `error` line (JSON) for each mistake, then `ready` or `failed`. For each host: `N` when
+// check N begins, `N JSON` for each result of it, at last `done`, or `failed WHY`.
+
+namespace trueup {
+namespace {
+
+constexpr int kLine = 3;  // the worker's end, the only file it has beside /dev/null
+constexpr std::string_view kReady = "ready";
+constexpr std::string_view kDone = "done";
+constexpr std::string_view kFailed = "failed";
+
+nlohmann::json to_json(const Error& error) {
+  const auto at = error.at.value_or(SourcePos{});
+  return {{"message", error.message}, {"file", at.file}, {"line", at.line}, {"column", at.column}};
+}
+
+Error error_from(const nlohmann::json& json) {
+  return {ErrorKind::malformed, json.value("message", ""),
+          SourcePos{json.value("file", ""), json.value("line", 0), json.value("column", 0)}, {}, {}};
+}
+
+std::string dump(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// --- The worker's side ------------------------------------------------------------------------------------------------
+
+// Buffered, because most checks take microseconds; flushed when a check begins, so that the other side knows which.
+class Output {
+ public:
+  explicit Output(int fd) : fd_(fd) {}
+  void line(std::string_view text) { (buffer_ += text) += '\n'; }
+  void flush() {
+    for (std::string_view rest = buffer_; !rest.empty();) {
+      const auto written = ::write(fd_, rest.data(), rest.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) ::_exit(0);  // nobody listens any more
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+    buffer_.clear();
+  }
+
+ private:
+  int fd_;
+  std::string buffer_ = {};
+};
+
+bool read_exactly(int fd, char* into, std::size_t size) {
+  while (size > 0) {
+    const auto got = ::read(fd, into, size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    into += got;
+    size -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+std::optional<std::string> read_facts(int fd) {
+  std::size_t size = 0;
+  for (char digit = 0;;) {
+    if (!read_exactly(fd, &digit, 1)) return std::nullopt;
+    if (digit == '\n') break;
+    size = size * 10 + static_cast<std::size_t>(digit - '0');
+  }
+  std::string facts(size, '\0');
+  if (!read_exactly(fd, facts.data(), size)) return std::nullopt;
+  return facts;
+}
+
+void set_limit(int which, rlim_t value) {
+  const rlimit limit{value, value};
+  ::setrlimit(static_cast<__rlimit_resource>(which), &limit);
+}
+
+void confine(int fd, pid_t parent, std::size_t memory_bytes) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(0);
+  // Ctrl-C reaches the whole group; it is the other side that decides when to stop.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(signal, SIG_IGN);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int line = ::fcntl(fd, F_DUPFD, 10);
+  // libjq complains and aborts when it has no memory; the other side says it better.
+  const int null = ::open("/dev/null", O_RDWR);
+  for (const int standard : {0, 1, 2}) ::dup2(null, standard);
+  ::dup2(line, kLine);
+  ::close_range(kLine + 1, ~0U, 0);
+  ::clearenv();
+#ifndef __SANITIZE_ADDRESS__  // its shadow memory is larger than any limit
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  set_limit(RLIMIT_AS, pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + memory_bytes);
+#else
+  (void)memory_bytes;
+#endif
+  set_limit(RLIMIT_CORE, 0);
+  set_limit(RLIMIT_FSIZE, 0);
+  set_limit(RLIMIT_NOFILE, 0);
+}
+
+[[noreturn]] void work(int fd, const std::vector<Check>& checks) {
+  Output output(fd);
+  std::vector<Error> errors;
+  const auto set = CheckSet::compile(checks, errors);
+  for (const auto& error : errors) output.line(dump(to_json(error)));
+  output.line(set ? kReady : kFailed);
+  output.flush();
+  if (!set) ::_exit(0);
+  while (const auto facts = read_facts(fd)) {
+    const auto evaluated = set->evaluate(*facts, [&](std::size_t check, std::string_view result) {
+      output.line(result.empty() ? fmt::format("{}", check) : fmt::format("{} {}", check, result));
+      output.flush();
+    });
+    output.line(evaluated ? std::string(kDone) : fmt::format("{} {}", kFailed, printable(evaluated.error().message)));
+    output.flush();
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+// --- Our side -----------------------------------------------------------------------------------------------------------
+
+struct CheckWorker::State {
+  std::vector<Check> checks;
+  Limits limits;
+  pid_t pid = -1;
+  int fd = -1;
+  std::string buffer = {};  // received and not yet taken
+  std::optional<Error> broken = {};
+
+  ~State() {
+    end();
+    if (fd >= 0) ::close(fd);
+  }
+
+  // The wait status, once.
+  int end() {
+    if (pid < 0) return 0;
+    ::kill(pid, SIGKILL);
+    return reap();
+  }
+
+  int reap() {
+    int status = 0;
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid = -1;
+    return status;
+  }
+
+  // Why the line closed.
+  std::string death() {
+    const int status = reap();
+    // Without memory libjq aborts or, in 1.6, reads through a null pointer.
+    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+      return fmt::format("ran out of memory (more than {}) or crashed libjq (signal {})", size_text(limits.memory_bytes),
+                         WTERMSIG(status));
+    if (WIFSIGNALED(status)) return "was killed";
+    return fmt::format("ended with status {}", WEXITSTATUS(status));
+  }
+
+  enum class Wait { line, late, closed };
+
+  // The next line, if it comes before `deadline`.
+  Wait next_line(std::string& line, std::chrono::steady_clock::time_point deadline) {
+    for (std::size_t searched = 0;;) {
+      if (const auto end = buffer.find('\n', searched); end != buffer.npos) {
+        line = buffer.substr(0, end);
+        buffer.erase(0, end + 1);
+        return Wait::line;
+      }
+      searched = buffer.size();
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+      if (left <= 0) return Wait::late;
+      pollfd wanted{fd, POLLIN, 0};
+      const int ready = ::poll(&wanted, 1, static_cast<int>(std::min<long>(left, 60'000)));
+      if (ready <= 0) continue;
+      char chunk[65'536];
+      const auto got = ::recv(fd, chunk, sizeof chunk, MSG_DONTWAIT);
+      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (got <= 0) return Wait::closed;
+      buffer.append(chunk, static_cast<std::size_t>(got));
+    }
+  }
+
+  bool send(std::string_view text) {
+    while (!text.empty()) {
+      const auto sent = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent <= 0) return false;
+      text.remove_prefix(static_cast<std::size_t>(sent));
+    }
+    return true;
+  }
+
+  Error stop(ErrorKind kind, std::string message) {
+    end();
+    broken = Error{kind, std::move(message), {}, {}, {}};
+    return *broken;
+  }
+
+  Error stop_at(std::size_t check, ErrorKind kind, std::string_view what) {
+    auto error = stop(kind, check < checks.size() ? fmt::format("check {}: {}", checks[check].id, what)
+                                                  : fmt::format("the checks' process {}", what));
+    if (check < checks.size()) error.at = broken->at = checks[check].at;
+    return error;
+  }
+};
+
+CheckWorker::CheckWorker(std::unique_ptr<State> state) : state_(std::move(state)) {}
+CheckWorker::~CheckWorker() = default;
+CheckWorker::CheckWorker(CheckWorker&&) noexcept = default;
+CheckWorker& CheckWorker::operator=(CheckWorker&&) noexcept = default;
+
+Result<CheckWorker> CheckWorker::start(const std::vector<Check>& checks, std::vector<Error>& errors, const Limits& limits) {
+  const auto failed = [&](Error error) {
+    errors.push_back(error);
+    return fail(std::move(error));
+  };
+  int line[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line) != 0)
+    return failed({ErrorKind::io, fmt::format("cannot make a socket pair: {}", std::strerror(errno)), {}, {}, {}});
+  auto state = std::make_unique<State>();
+  state->checks = checks;
+  state->limits = limits;
+  state->fd = line[0];
+  const auto parent = ::getpid();
+  state->pid = ::fork();
+  if (state->pid == 0) {
+    confine(line[1], parent, limits.memory_bytes);
+    try {
+      work(kLine, checks);
+    } catch (...) {
+      ::abort();  // no memory, mostly; nothing here may unwind into the caller's frames
+    }
+  }
+  ::close(line[1]);
+  if (state->pid < 0) return failed({ErrorKind::io, fmt::format("cannot fork: {}", std::strerror(errno)), {}, {}, {}});
+
+  const auto errors_before = errors.size();
+  const auto deadline = std::chrono::steady_clock::now() + limits.compile;
+  for (std::string text;;) {
+    const auto got = state->next_line(text, deadline);
+    if (got == State::Wait::late)
+      return failed(state->stop(ErrorKind::timeout,
+                                fmt::format("compiling the checks took longer than {}", duration_text(limits.compile))));
+    if (got == State::Wait::closed) return failed(state->stop(ErrorKind::limit, "compiling the checks: libjq " + state->death()));
+    if (text == kReady) return CheckWorker(std::move(state));
+    if (text == kFailed) return fail(errors.at(errors_before));
+    errors.push_back(error_from(nlohmann::json::parse(text)));
+  }
+}
+
+Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono::milliseconds limit) const {
+  if (state_->broken) return fail(*state_->broken);
+  constexpr auto kNone = std::numeric_limits<std::size_t>::max();
+  const auto text = dump(facts);
+  if (!state_->send(fmt::format("{}\n{}", text.size(), text)))
+    return fail(state_->stop_at(kNone, ErrorKind::limit, state_->death()));
+
+  Gatherer gatherer(state_->checks);
+  std::size_t check = kNone;
+  std::size_t received = 0;
+  auto deadline = std::chrono::steady_clock::now() + limit;
+  for (std::string line;;) {
+    const auto got = state_->next_line(line, deadline);
+    if (got == State::Wait::late)
+      return fail(state_->stop_at(check, ErrorKind::timeout,
+                                  fmt::format("took longer than {} on one host; its expressions may never end", duration_text(limit))));
+    if (got == State::Wait::closed) return fail(state_->stop_at(check, ErrorKind::limit, state_->death()));
+    if ((received += line.size()) > state_->limits.answer_bytes)
+      return fail(state_->stop_at(check, ErrorKind::limit, fmt::format("gives more than {}", size_text(state_->limits.answer_bytes))));
+    if (line == kDone) return gatherer.finish();
+    if (line.starts_with(kFailed)) return fail(state_->stop_at(kNone, ErrorKind::malformed, line));
+    std::size_t number = 0;
+    const auto [end, problem] = std::from_chars(line.data(), line.data() + line.size(), number);
+    const std::string_view rest(end, static_cast<std::size_t>(line.data() + line.size() - end));
+    if (problem != std::errc() || number >= state_->checks.size())
+      return fail(state_->stop_at(check, ErrorKind::malformed, "gave an answer that is none"));
+    if (rest.empty()) {
+      check = number;
+      deadline = std::chrono::steady_clock::now() + limit;
+    } else if (const auto added = gatherer.add(number, rest.substr(1)); !added) {
+      return fail(state_->stop_at(check, ErrorKind::malformed, added.error().message));
+    }
+  }
+}
+
+}  // namespace trueup

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "trueup/finding.hpp"
+#include "trueup/playbook.hpp"
+#include "trueup/result.hpp"
+
+namespace trueup {
+
+/// Compiles and evaluates checks in a process of its own, so that an expression that never ends, eats memory or crashes
+/// libjq costs that process and nothing else. The process has no environment variables, no open files but the line to us,
+/// can open none, and dies with us.
+class CheckWorker {
+ public:
+  struct Limits {
+    std::chrono::milliseconds compile{30'000};
+    std::size_t memory_bytes = std::size_t{1} << 30U;  ///< beyond what this process has when it starts
+    std::size_t answer_bytes = std::size_t{64} << 20U; ///< of one host
+  };
+
+  /// Starts the process and waits until it has compiled all checks. To be called before threads and connections exist.
+  /// Errors: those of CheckSet::compile, all in `errors`; io; a compilation that did not end.
+  static Result<CheckWorker> start(const std::vector<Check>& checks, std::vector<Error>& errors, const Limits& limits);
+  static Result<CheckWorker> start(const std::vector<Check>& checks, std::vector<Error>& errors) {
+    return start(checks, errors, Limits{});
+  }
+
+  ~CheckWorker();
+  CheckWorker(CheckWorker&&) noexcept;
+  CheckWorker& operator=(CheckWorker&&) noexcept;
+
+  /// `facts`: environment_to_json plus `derived`. Error: a check that took longer than `limit` on this host, or ended the
+  /// process; its id is in the message. The process is gone then, and every later call gives the same error: the run must
+  /// end, with what it has.
+  Result<Assessment> assess(const nlohmann::json& facts, std::chrono::milliseconds limit) const;
+
+ private:
+  struct State;
+  explicit CheckWorker(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trueup
