@@ -15,13 +15,17 @@ struct BundleOptions {
   std::chrono::seconds host_limit{60};  ///< after that the bundle ends itself, whatever the controller does
 };
 
+/// The probes of one level, in their order: what a bundle holds, and what its FrameReader is to be told.
+std::vector<Probe> probes_at(const std::vector<Probe>& probes, ProbeLevel level);
+
 /// All probes of one privilege level as one script for the standard input of `command`.
 struct Bundle {
-  std::string command;                ///< for the login shell (sh, csh, fish): starts /bin/sh reading standard input
-  std::string script;                 ///< what to write there; standard input then stays open: its end ends the bundle
-  std::vector<std::string> probe_ids; ///< in frame order
+  std::string command;                 ///< for the login shell (sh, csh, fish): starts /bin/sh reading standard input
+  std::string script;                  ///< what to write there; standard input then stays open: its end ends the bundle
+  std::vector<std::string> probe_ids;  ///< in frame order
 };
 
+/// Pure. What travels back, and what the script does, stands in bundle.sh; what probes may use, in lib.sh.
 Bundle make_bundle(const std::vector<Probe>& probes, const std::vector<Signature>& signatures, ProbeLevel level,
                    const BundleOptions& options);
 

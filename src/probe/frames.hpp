@@ -14,6 +14,7 @@ namespace trueup {
 /// frames is ignored; memory is bounded by the probes' limits.
 class FrameReader {
  public:
+  /// `probes`: those that the bundle holds (`probes_at`), in its order.
   FrameReader(const std::vector<Probe>& probes, std::string nonce);
   ~FrameReader();
   FrameReader(FrameReader&&) noexcept;

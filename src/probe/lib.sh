@@ -1,0 +1,134 @@
+# What probe scripts may use: POSIX sh and utilities, read in front of each of them.
+
+# The fact is absent: we looked, and it is not there. Ends the probe.
+absent() { exit 221; }
+
+# unknown REASON...: the fact cannot be known here. Ends the probe; the reason is the last line of its output.
+unknown() {
+  printf '\n%s\n' "$*"
+  exit 222
+}
+
+# kv KEY VALUE: one line that cannot be two.
+kv() {
+  case $1$2 in
+    *[![:print:]]*)
+      printf '%s=%s' "$1" "$2" | tr '\000-\037\177' '?'
+      printf '\n'
+      ;;
+    *) printf '%s=%s\n' "$1" "$2" ;;
+  esac
+}
+
+end_record() { printf '\n'; }
+
+# owner_uid PATH: prints whose powers are enough, and safe, to touch PATH. 0 where root alone decides what it is: every
+# component is root's and writable by root alone; else the uid of the first other who does, or nobody's where many can.
+# Root's links are followed, step by step; another's ends the walk. In a sticky directory nobody can replace what is root's.
+# Not root: our own uid, always, for we have no powers to lend.
+owner_uid() {
+  [ "$(id -u)" = 0 ] || {
+    id -u
+    return
+  }
+  _at='' _rest=$1 _open='' _hops=0
+  while [ "$_rest" ]; do
+    _part=${_rest%%/*}
+    case $_rest in */*) _rest=${_rest#*/} ;; *) _rest='' ;; esac
+    case $_part in
+      '' | .) continue ;;
+      ..)
+        _at=${_at%/*}
+        continue
+        ;;
+    esac
+    _line=$(ls -ldn -- "$_at/$_part" 2>/dev/null) || break
+    set -f
+    set -- $_line
+    set +f
+    [ "$3" = 0 ] || {
+      printf '%s\n' "$3"
+      return
+    }
+    [ -z "$_open" ] || break
+    case $1 in
+      l*)
+        _hops=$((_hops + 1))
+        [ "$_hops" -le 40 ] || return 1
+        _line=${_line#*" $_at/$_part -> "}
+        case $_line in /*) _at='' ;; esac
+        _rest=$_line/$_rest
+        continue
+        ;;
+      d????????[tT]*) ;;
+      ????????w* | *+) _open=1 ;;
+      ?????w*) [ "$4" = 0 ] || _open=1 ;;
+    esac
+    _at=$_at/$_part
+  done
+  [ "$_open" ] && printf '65534\n' || printf '0\n'
+}
+
+# may_run FILE: may we execute it with the powers that we have?
+may_run() { [ -x "$1" ] && { [ "$(id -u)" != 0 ] || [ "$(owner_uid "$1")" = 0 ]; }; }
+
+# as_uid UID CMD ARGS...: runs CMD as that user, without root's groups, privileges and environment. 126, with the reason on
+# standard error, where that cannot be done.
+as_uid() {
+  _uid=$1
+  shift
+  if [ "$(id -u)" = "$_uid" ]; then
+    "$@"
+    return
+  fi
+  _gid=$(id -g "$_uid" 2>/dev/null) || _gid=65534
+  if [ "$(id -u)" != 0 ]; then
+    printf 'cannot run as uid %s: we are not root\n' "$_uid" >&2
+    return 126
+  fi
+  set -- env -i "PATH=$PATH" LC_ALL=C TZ=UTC PYTHONDONTWRITEBYTECODE=1 "TRUEUP_RUN=$TRUEUP_RUN" "$@"
+  if setpriv --reuid "$_uid" --regid "$_gid" --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs true 2>/dev/null; then
+    setpriv --reuid "$_uid" --regid "$_gid" --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs "$@"
+  else
+    printf 'cannot run as uid %s: setpriv (util-linux) is missing or refuses\n' "$_uid" >&2
+    return 126
+  fi
+}
+
+# Hides values that look secret: KEY=VALUE and "key": "value" by name, --api-key VALUE, Bearer tokens, users in URLs, tokens
+# by their shape. Names of tokenizers and counts of tokens stay readable.
+redact() {
+  _name='[A-Za-z0-9_.-]*([Kk][Ee][Yy]|[Tt][Oo][Kk][Ee][Nn]|[Ss][Ee][Cc][Rr][Ee][Tt]|[Pp][Aa][Ss][Ss]|[Cc][Rr][Ee][Dd][Ee][Nn][Tt])[A-Za-z0-9_.-]*'
+  sed -E \
+    -e 's/([Tt])(okeniz|okens[ =][0-9])/\1~~\2/g' \
+    -e 's/([Kk]ey)(Error|board)/\1~~\2/g' \
+    -e "s/\"($_name)=[^\"]*\"/\"\\1=***\"/g" \
+    -e "s/'($_name)=[^']*'/'\\1=***'/g" \
+    -e "s/($_name)(\"?[ ]*[:=][ ]*)\"[^\"]*\"/\\1\\3\"***\"/g" \
+    -e "s/($_name)(\"?[ ]*[:=][ ]*)'[^']*'/\\1\\3'***'/g" \
+    -e "s/($_name)=[^ \"']+/\\1=***/g" \
+    -e "s/($_name): *[^ \"',;]+/\\1: ***/g" \
+    -e "s/(--?$_name) +[^ \"'-][^ ]*/\\1 ***/g" \
+    -e 's/([Bb][Ee][Aa][Rr][Ee][Rr]|[Bb][Aa][Ss][Ii][Cc]) +[A-Za-z0-9._~+/=-]{8,}/\1 ***/g' \
+    -e 's,([A-Za-z][A-Za-z0-9+.-]*://)[^/@ ]+@,\1***@,g' \
+    -e 's/(hf_|sk-|gh[opsu]_|github_pat_|glpat-|nvapi-|AKIA)[A-Za-z0-9_-]{8,}/\1***/g' \
+    -e 's/-----BEGIN [A-Z ]*PRIVATE KEY-----.*/***/' \
+    -e 's/~~//g'
+}
+
+# Of lines NAME=VALUE those that decide which compiler, libraries and caches are used; nothing else leaves the host.
+env_allow() {
+  grep -E '^(CUDA[A-Z0-9_]*|PATH|LD_LIBRARY_PATH|LD_PRELOAD|CPATH|LIBRARY_PATH|(FLASHINFER|TORCH|TORCHINDUCTOR|TRITON|TVM_FFI|TILELANG|DG|SGLANG|VLLM|NCCL|NVIDIA|NVCC)_[A-Za-z0-9_]*|CC|CXX|MAX_JOBS|HOME|XDG_CACHE_HOME|TMPDIR|VIRTUAL_ENV|CONDA_PREFIX|PYTHON(PATH|HOME|NOUSERSITE|USERBASE)|HF_HOME)=' | redact
+}
+
+# Names of the loaded services that matter here: what serves models or works for GPUs, and what has failed.
+units() {
+  systemctl show '*.service' --no-pager -p Id -p LoadState -p ActiveState -p ExecStart -p Environment | awk '
+    BEGIN { RS = ""; FS = "\n" }
+    /(^|\n)LoadState=(not-found|masked)/ { next }
+    /(^|\n)ActiveState=failed/ || /(^|\n)Id=[^\n]*(nvidia|dcgm|cuda|gpu|vllm|sglang|triton|ollama|llama|inference)/ ||
+    /(^|\n)ExecStart=[^\n]*(python|nvidia|dcgm|cuda|vllm|sglang|triton|ollama|llama|torch|[ =]ray )/ ||
+    /(^|\n)Environment=[^\n]*(CUDA|NVIDIA|HF_|VLLM|SGLANG|FLASHINFER|TORCH|TRITON)/ {
+      for (i = 1; i <= NF; i++) if ($i ~ /^Id=/) print substr($i, 4)
+    }'
+}

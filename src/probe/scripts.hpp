@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string_view>
+
+namespace trueup {
+
+// Made from the .sh files beside this one by embed.cmake.
+extern const std::string_view kBundleScript;
+extern const std::string_view kProbeLibrary;
+
+}  // namespace trueup

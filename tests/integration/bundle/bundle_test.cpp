@@ -1,0 +1,422 @@
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "support/bundle_process.hpp"
+#include "support/catch.hpp"
+
+using namespace trueup;
+using namespace trueup::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kNonce = "00112233445566778899aabbccddeeff";
+constexpr auto kPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+bool on_path(const std::string& program) {
+  for (const auto* directory : {"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"})
+    if (access((directory + program).c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+/// A directory of its own, gone at the end; anyone may enter it.
+struct TemporaryDirectory {
+  std::filesystem::path path;
+  TemporaryDirectory() {
+    char name[] = "/tmp/trueup-test-XXXXXX";
+    path = mkdtemp(name);
+    chmod(path.c_str(), 0755);
+  }
+  ~TemporaryDirectory() { std::filesystem::remove_all(path); }
+};
+
+/// Every shell that hosts have, as far as this machine has it. Says which one is missing.
+std::vector<Shell> shells() {
+  static const TemporaryDirectory tools, applets;
+  static const auto found = [] {
+    std::vector<Shell> shells;
+    const auto add = [&](const std::string& program, Shell shell) {
+      if (on_path(program))
+        shells.push_back(std::move(shell));
+      else
+        WARN("skipped: " << shell.name << ", " << program << " is not installed");
+    };
+    add("dash", {"dash", {"dash", "-c"}, "dash", kPath});
+    add("bash", {"bash --posix", {"bash", "--posix", "-c"}, "bash --posix", kPath});
+    add("busybox", {"busybox sh", {"busybox", "sh", "-c"}, "busybox sh", kPath});
+    if (on_path("busybox")) {  // with nothing but busybox: other head, base64, tr, setsid, and no setpriv --reuid
+      const auto directory = applets.path.string();
+      if (std::system(fmt::format("busybox --install -s {}", directory).c_str()) == 0) {
+        std::filesystem::create_symlink(std::filesystem::read_symlink(applets.path / "sh"), applets.path / "busybox");
+        shells.push_back({"busybox alone", {"busybox", "sh", "-c"}, "busybox sh", directory});
+      }
+    }
+    // With nothing but what POSIX has, and head -c: no base64, no setsid, no renice, no setpriv.
+    for (const auto* tool :
+         {"sh", "cat", "head", "od", "tr", "fold", "sleep", "sed", "grep", "awk", "ls", "id", "env", "kill"})
+      for (const auto* directory : {"/usr/bin/", "/bin/"})
+        if (access((std::string(directory) + tool).c_str(), X_OK) == 0) {
+          std::error_code ignored;
+          std::filesystem::create_symlink(std::string(directory) + tool, tools.path / tool, ignored);
+        }
+    shells.push_back({"POSIX utilities alone", {"/bin/sh", "-c"}, "/bin/sh", tools.path.string()});
+    if (geteuid() == 0)
+      add("setpriv", {"dash as nobody",
+                      {"dash", "-c"},
+                      "dash",
+                      kPath,
+                      {"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"}});
+    return shells;
+  }();
+  return found;
+}
+
+Probe probe(std::string id, std::string script, std::chrono::milliseconds limit = 20s) {
+  Probe made;
+  made.id = std::move(id);
+  made.script = std::move(script);
+  made.limit = limit;
+  return made;
+}
+
+struct Run {
+  std::map<std::string, ProbeOutput> outputs;
+  bool finished = false;
+  std::string raw;
+  std::vector<pid_t> left;
+};
+
+std::string new_tag() {
+  static int count = 0;
+  return fmt::format("{:08x}{:08x}", getpid(), ++count);
+}
+
+Run run(const Shell& shell, const std::vector<Probe>& probes, BundleOptions options = {}) {
+  options.nonce = kNonce;
+  options.tag = new_tag();
+  const auto bundle = make_bundle(probes, {{"a.b", "x[0-9]", "", {}}}, ProbeLevel::host, options);
+  FrameReader reader(probes, kNonce);
+  BundleProcess process(shell, bundle);
+  process.read_until(reader, [&] { return reader.is_finished(); });
+  Run result;
+  result.finished = reader.is_finished();
+  if (result.finished) CHECK(process.wait_for_end());
+  result.left = processes_with("TRUEUP_RUN=" + options.tag);
+  for (auto& output : reader.take("test")) result.outputs[output.id] = output;
+  result.raw = process.raw();
+  return result;
+}
+
+std::string told(const ProbeOutput& output) {
+  return fmt::format("{} {} {}", to_string(output.status), output.exit_status, output.detail);
+}
+
+}  // namespace
+
+TEST_CASE("ordinary probes, whatever the shell", "[integration][probe]") {
+  for (const auto& shell : shells()) {
+    CAPTURE(shell.name);
+    std::vector<Probe> probes = {
+        probe("hello", "printf 'hello\\n'"),
+        probe("empty", ""),
+        probe("binary", "printf '\\000\\001\\n\\377\\\\%%$x'"),
+        probe("large",
+              "i=0; while [ $i -lt 3000 ]; do echo \"line $i of many, to be put together again\"; i=$((i+1)); done"),
+        probe("status", "echo before; echo 'it went wrong' >&2; exit 7"),
+        probe("quotes", "printf '%s' 'it'\\''s \"$HOME\"'"),
+        probe("environment", "echo $LC_ALL $TZ $(pwd) $(umask) ${TRUEUP_PROBE:-unset} ${N:-unset}; cat"),
+        probe("absent", "echo some; absent; echo more"),
+        probe("unknown", "echo some; unknown no permission on /x; echo more"),
+        probe("not-found", "no-such-program-here"),
+        probe("signatures", "printf %s \"$TRUEUP_SIGNATURES\""),
+        probe("records", "kv a 'x=1\n\n2'; kv b ''; end_record; kv unknown.a why"),
+    };
+    probes.push_back(probe("missing", "echo no"));
+    probes.back().needs = {"sh", "no-such-program-here"};
+    probes.push_back(probe("none", "echo no"));
+    probes.back().needs = {"no-such-program-here"};
+    probes.back().if_missing = IfMissing::absent;
+
+    auto result = run(shell, probes);
+    auto& out = result.outputs;
+    CHECK(result.finished);
+    CHECK(result.left.empty());
+    CHECK(told(out["hello"]) == "ok 0 ");
+    CHECK(out["hello"].output == "hello\n");
+    CHECK(told(out["empty"]) == "ok 0 ");
+    CHECK(out["empty"].output.empty());
+    CHECK(out["binary"].output == std::string("\0\1\n\377\\%$x", 8));
+    CHECK(out["large"].output.size() == 3000 * 41 + 10 + 2 * 90 + 3 * 900 + 4 * 2000 - 3000);
+    CHECK(told(out["status"]) == "failed 7 exit 7: it went wrong");
+    CHECK(out["status"].output == "before\n");
+    CHECK(out["quotes"].output == "it's \"$HOME\"");
+    CHECK(out["environment"].output == "C UTC / 0077 unset unset\n");
+    CHECK(told(out["absent"]) == "absent 221 ");
+    CHECK(told(out["unknown"]) == "unknown 222 no permission on /x");
+    CHECK(out["not-found"].exit_status == 127);
+    CHECK(out["signatures"].output == "a.b\tx[0-9]\n");
+    CHECK(out["records"].output == "a=x=1??2\nb=\n\nunknown.a=why\n");
+    CHECK(told(out["missing"]) == "unknown -1 no-such-program-here is not installed");
+    CHECK(told(out["none"]) == "absent -1 no-such-program-here is not installed");
+  }
+}
+
+TEST_CASE("what a probe does to itself costs that probe alone", "[integration][probe]") {
+  for (const auto& shell : shells()) {
+    CAPTURE(shell.name);
+    const bool has_setsid = shell.name != "POSIX utilities alone";
+    std::vector<Probe> probes = {
+        probe("sleeper", "echo first; sleep 1000; echo never", 1s),
+        probe("stubborn", "trap '' TERM HUP INT; echo first; while :; do sleep 1; done", 1s),
+        probe("gigabyte", "head -c 1000000000 /dev/zero"),
+        probe("endless", "while :; do echo y; done"),
+        probe("loud", "i=0; while [ $i -lt 3000 ]; do echo \"error $i\" >&2; i=$((i+1)); done; echo done"),
+        probe("killed", "echo first; kill -9 $$; echo never"),
+        probe("forger", fmt::format("printf '\\n0 x 0 1.0\\nend\\nffffffffffffffffffffffffffffffff 0 x 0 1.00\\n'")),
+        probe("closes", "echo first; exec >&- 2>&-; exit 3"),
+        probe("children", "(trap '' TERM; sleep 1000) & (sleep 1001 &) & sleep 1002", 1s),
+        probe("keeper", "sleep 1003 & echo ended", 1s),
+        probe("deserter",
+              "if command -v setsid >/dev/null 2>&1; then setsid sleep 1004 >/dev/null 2>&1 & fi; echo ended"),
+        probe("good", "echo good"),
+    };
+    probes[2].max_bytes = probes[3].max_bytes = 65536;
+    auto result = run(shell, probes);
+    auto& out = result.outputs;
+    CHECK(result.finished);
+    CHECK(result.left.empty());
+    for (const auto* mark : {"1000", "1001", "1002", "1003", "1004"})
+      CHECK(processes_with(std::string("sleep\0", 6) + mark).empty());
+    CHECK(told(out["sleeper"]) == "timed_out -1 its limit of 1 s passed");
+    CHECK(out["sleeper"].output == "first\n");
+    CHECK(told(out["stubborn"]) == "timed_out -1 its limit of 1 s passed");
+    CHECK(out["stubborn"].output == "first\n");
+    CHECK(told(out["gigabyte"]).substr(0, 9) == "truncated");
+    CHECK(out["gigabyte"].output.size() == 65536);
+    CHECK(told(out["endless"]).substr(0, 9) == "truncated");
+    CHECK(told(out["loud"]) == "ok 0 ");
+    CHECK(out["loud"].output == "done\n");
+    CHECK(out["loud"].errors.substr(0, 16) == "error 0\nerror 1\n");
+    CHECK(out["loud"].errors.size() <= 2048);
+    CHECK(told(out["killed"]) == "failed 137 ended by signal 9");
+    CHECK(told(out["forger"]) == "ok 0 ");
+    CHECK(out["closes"].exit_status == 3);
+    CHECK(out["closes"].output == "first\n");
+    CHECK(told(out["children"]) == "timed_out -1 its limit of 1 s passed");
+    CHECK(told(out["keeper"]) ==
+          "timed_out -1 its limit of 1 s passed; ended with status 0, but its output was kept open");
+    CHECK(out["keeper"].output == "ended\n");
+    CHECK(told(out["deserter"]) == "ok 0 ");
+    CHECK(out["good"].output == "good\n");
+    (void)has_setsid;
+  }
+}
+
+// Without cookie, session or parent it cannot be told from anybody's process, and so is not ended; that is what a
+// process in state D is like to the bundle. Its grip on the output must not hold the others.
+TEST_CASE("what cannot be ended is left behind, and its output still arrives", "[integration][probe]") {
+  for (const auto& shell : shells()) {
+    if (shell.path != kPath) continue;
+    CAPTURE(shell.name);
+    const auto mark = fmt::format("2{:05}", getpid() % 100000);
+    std::vector<Probe> probes = {
+        probe("daemon", fmt::format("echo first; (env -i setsid /bin/sleep {} &) ; exit 0", mark), 1s),
+        probe("good", "echo good")};
+    auto result = run(shell, probes);
+    CHECK(result.finished);
+    CHECK(result.outputs["daemon"].status == ProbeStatus::timed_out);
+    CHECK(result.outputs["daemon"].output == "first\n");
+    CHECK(result.outputs["good"].output == "good\n");
+    for (const auto pid : processes_with(mark)) kill(pid, SIGKILL);
+  }
+}
+
+TEST_CASE("more hanging probes than workers do not keep the others waiting", "[integration][probe]") {
+  std::vector<Probe> probes;
+  for (int i = 0; i < 6; ++i) probes.push_back(probe(fmt::format("hangs{}", i), "sleep 1000", 5s));
+  probes.push_back(probe("good", "echo good"));
+  BundleOptions options;
+  options.workers = 2;
+  auto result = run(shells().front(), probes, options);
+  CHECK(result.outputs["good"].output == "good\n");
+  for (int i = 0; i < 6; ++i) CHECK(result.outputs[fmt::format("hangs{}", i)].status == ProbeStatus::timed_out);
+  CHECK(result.left.empty());
+}
+
+TEST_CASE("the connection goes, and nothing of ours stays", "[integration][probe]") {
+  for (const auto& shell : shells()) {
+    CAPTURE(shell.name);
+    const std::vector<Probe> probes = {probe("sleeper", "sleep 1005"),
+                                       probe("stubborn", "trap '' TERM HUP; while :; do sleep 1; done"),
+                                       probe("children", "(sleep 1006 &); setsid sleep 1007 & sleep 1008")};
+    BundleOptions options;
+    options.nonce = kNonce;
+    options.tag = new_tag();
+    const auto bundle = make_bundle(probes, {}, ProbeLevel::host, options);
+    FrameReader reader(probes, kNonce);
+    BundleProcess process(shell, bundle);
+    CHECK(process.read_until(reader, [&] { return reader.running().size() == 3; }));
+    CHECK_FALSE(processes_with("TRUEUP_RUN=" + options.tag).empty());
+    process.hang_up();
+    CHECK(process.wait_for_end());
+    CHECK(processes_with("TRUEUP_RUN=" + options.tag).empty());
+    CHECK(reader.take("connection cut")[0].status == ProbeStatus::lost);
+  }
+}
+
+TEST_CASE("the bundle ends itself at the host's limit", "[integration][probe]") {
+  for (const auto& shell : shells()) {
+    CAPTURE(shell.name);
+    BundleOptions options;
+    options.host_limit = 1s;
+    auto result = run(shell, {probe("sleeper", "sleep 1009"), probe("good", "echo good")}, options);
+    CHECK(result.finished);
+    CHECK(told(result.outputs["sleeper"]) == "timed_out -1 the host's limit passed before it was done");
+    CHECK(result.outputs["good"].output == "good\n");
+    CHECK(result.left.empty());
+  }
+}
+
+TEST_CASE("arguments are for everyone to read, and tell nothing", "[integration][probe]") {
+  for (const auto& shell : shells()) {
+    CAPTURE(shell.name);
+    const std::vector<Probe> probes = {probe("holds", "marker_in_script=1; echo ready; sleep 1010; sleep 1011"),
+                                       probe("reads", "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\000' ' '")};
+    BundleOptions options;
+    options.nonce = kNonce;
+    options.tag = new_tag();
+    const auto bundle = make_bundle(probes, {}, ProbeLevel::host, options);
+    FrameReader reader(probes, kNonce);
+    BundleProcess process(shell, bundle);
+    CHECK(process.read_until(reader, [&] { return process.raw().find(" 1 x 0 ") != std::string::npos; }));
+    for (const auto& other : all_processes()) {
+      CHECK(other.cmdline.find(kNonce) == std::string::npos);
+      CHECK(other.cmdline.find("marker_in_script") == std::string::npos);
+      CHECK(other.environ.find(kNonce) == std::string::npos);
+    }
+    const auto seen = reader.take("cut")[1].output;
+    CHECK(seen.find("sleep") != seen.npos);
+    CHECK(seen.find(kNonce) == seen.npos);
+    CHECK(seen.find("marker_in_script") == seen.npos);
+  }
+}
+
+TEST_CASE("a script that is cut on its way runs nothing", "[integration][probe]") {
+  for (const auto& shell : shells()) {
+    if (shell.path != kPath) continue;
+    CAPTURE(shell.name);
+    const std::vector<Probe> probes = {probe("hello", "echo hello")};
+    BundleOptions options;
+    options.nonce = kNonce;
+    options.tag = new_tag();
+    const auto whole = make_bundle(probes, {}, ProbeLevel::host, options);
+    for (std::size_t size = 0; size + 1 < whole.script.size(); size += 1 + whole.script.size() / 20) {
+      CAPTURE(size);
+      auto cut = whole;
+      cut.script.resize(size);
+      FrameReader reader(probes, kNonce);
+      BundleProcess process(shell, cut);
+      process.hang_up();
+      CHECK_FALSE(process.read_until(reader, [&] { return reader.is_finished(); }));
+      CHECK(process.wait_for_end());
+      CHECK(process.raw().empty());
+    }
+  }
+}
+
+TEST_CASE("a login shell may be csh or fish", "[integration][probe]") {
+  for (const std::string login : {"csh", "tcsh", "fish", "bash", "zsh"}) {
+    if (!on_path(login)) {
+      WARN("skipped: " << login << " is not installed");
+      continue;
+    }
+    CAPTURE(login);
+    auto result = run({login, {login, "-c"}, "/bin/sh", kPath}, {probe("hello", "echo hello")});
+    CHECK(result.outputs["hello"].output == "hello\n");
+    CHECK(result.left.empty());
+  }
+}
+
+TEST_CASE("root runs and reads nothing that others decide", "[integration][probe]") {
+  if (geteuid() != 0) {
+    WARN("skipped: needs root");
+    return;
+  }
+  const TemporaryDirectory directory;
+  const auto at = directory.path.string();
+  const auto shell_run = [](const std::string& command) { REQUIRE(std::system(command.c_str()) == 0); };
+  shell_run(fmt::format(
+      "cd {} && mkdir -p mine/bin theirs/bin open && printf '#!/bin/sh\\nid -u\\n' >mine/bin/nvcc && chmod 755 "
+      "mine/bin/nvcc && cp mine/bin/nvcc theirs/bin/ && cp mine/bin/nvcc open/ && chown -R 1234:1234 theirs && "
+      "chmod 777 open && ln -s /etc/shadow theirs/link && chown -h 1234 theirs/link && ln -s theirs/bin by-link && "
+      "ln -s ../mine/bin mine/self && chmod 755 mine mine/bin theirs theirs/bin",
+      at));
+  for (const auto& shell : shells()) {
+    if (!shell.prefix.empty()) continue;
+    CAPTURE(shell.name);
+    auto result = run(
+        shell,
+        {
+            probe("owners",
+                  fmt::format(
+                      "cd {}; for p in mine/bin/nvcc theirs/bin/nvcc open/nvcc theirs/link by-link/nvcc mine/self/nvcc "
+                      "mine/../theirs/x mine/none; do echo $p $(owner_uid {}/$p); done",
+                      at, at)),
+            probe("trusted", fmt::format("for p in mine theirs by-link/..; do may_run {}/$p/bin/nvcc && echo $p; done; "
+                                         "may_run /bin/ls && echo ls",
+                                         at)),
+            probe("as", fmt::format("HOME=/root; export HOME; as_uid 1234 {}/theirs/bin/nvcc; as_uid 1234 /bin/sh -c "
+                                    "'echo ${{HOME:-none}} $(id -G)'; "
+                                    "as_uid 1234 cat {}/theirs/link",
+                                    at, at)),
+        });
+    auto& out = result.outputs;
+    // The sticky bit of /tmp keeps others from replacing what is root's there.
+    if (shell.name != "POSIX utilities alone")
+      CHECK(out["owners"].output ==
+            "mine/bin/nvcc 0\ntheirs/bin/nvcc 1234\nopen/nvcc 65534\ntheirs/link 1234\nby-link/nvcc "
+            "1234\nmine/self/nvcc 0\n"
+            "mine/../theirs/x 1234\nmine/none 0\n");
+    CHECK(out["trusted"].output == "mine\nls\n");
+    if (shell.path == kPath) {
+      CHECK(out["as"].output == "1234\nnone 65534\n");
+      CHECK(out["as"].errors.find("ermission denied") != std::string::npos);
+      CHECK(out["as"].exit_status == 1);
+    } else {
+      CHECK(out["as"].output.empty());
+      CHECK(out["as"].exit_status == 126);
+    }
+  }
+}
+
+TEST_CASE("secrets stay on the host", "[integration][probe]") {
+  for (const auto& shell : shells()) {
+    CAPTURE(shell.name);
+    auto result = run(
+        shell,
+        {probe("redact",
+               R"(printf '%s\n' 'HF_TOKEN=abc def' 'serve --api-key s3cret --port 8' 'Environment="MY_SECRET=a b" X=1' \
+  '--max-total-tokens 4096 --tokenizer-path /m/x' 'Authorization: Bearer abcdefgh.ij' 'http://u:p@h/x' '{"api_key": "zz"}' \
+  'password: hunter2' '--hf-token=hf_abcdefghijkl --x' "KeyError: 'name'" | redact)"),
+         probe("allow", "printf '%s\\n' PATH=/x FOO=1 VLLM_API_KEY=q CUDA_HOME=/c HOME=/h AWS_SECRET=z | env_allow")});
+    CHECK(result.outputs["redact"].output ==
+          "HF_TOKEN=*** def\nserve --api-key *** --port 8\nEnvironment=\"MY_SECRET=***\" X=1\n"
+          "--max-total-tokens 4096 --tokenizer-path /m/x\nAuthorization: Bearer ***\nhttp://***@h/x\n{\"api_key\": "
+          "\"***\"}\n"
+          "password: ***\n--hf-token=*** --x\nKeyError: 'name'\n");
+    CHECK(result.outputs["allow"].output == "PATH=/x\nVLLM_API_KEY=***\nCUDA_HOME=/c\nHOME=/h\n");
+  }
+}
+
+TEST_CASE("the bundle stays within one flight of packets", "[integration][probe]") {
+  std::vector<Probe> probes;
+  for (int i = 0; i < 40; ++i) probes.push_back(probe(fmt::format("p{}", i), "echo hello"));
+  auto result = run(shells().front(), probes);
+  for (int i = 0; i < 40; ++i) CHECK(result.outputs[fmt::format("p{}", i)].output == "hello\n");
+  BundleOptions options;
+  options.nonce = kNonce;
+  CHECK(make_bundle({}, {}, ProbeLevel::host, options).script.size() < 12'000);
+}
