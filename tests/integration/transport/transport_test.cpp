@@ -155,6 +155,17 @@ TEST_CASE("a key file opens the host, and a command's streams and status come ba
   CHECK(echoed.status == 3);
 }
 
+TEST_CASE("a host is reached by name, at whichever of its addresses answers", "[integration][transport][ssh]") {
+  if (!can_run()) return;
+  const Sshd sshd;  // on 127.0.0.1 alone; localhost may be ::1 first
+  auto host = host_of(sshd);
+  host.address = "localhost";
+  write_file(sshd.known_hosts(), "[LOCALHOST]:" + std::to_string(sshd.port()) + " " + sshd.host_key());
+  const auto outcome = run_ssh(host, "echo in");
+  if (outcome.error) FAIL(to_string(*outcome.error));
+  CHECK(outcome.output == "in\n");
+}
+
 TEST_CASE("much on all three streams arrives whole, over both transports", "[integration][transport]") {
   // More than a pipe (64 KiB) or an SSH window (2 MiB) holds; locally also while we are still writing.
   const std::string input(1'000'000, 'x');
