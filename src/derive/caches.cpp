@@ -10,7 +10,8 @@
 namespace trueup {
 namespace {
 
-constexpr std::int64_t kLockAge = 600;  // seconds; builds of one module that take longer hold the lock of a live process
+constexpr std::int64_t kLockAge =
+    600;  // seconds; builds of one module that take longer hold the lock of a live process
 
 // `<base>/.cache/flashinfer` of a consumer; empty: its home is not known.
 std::string flashinfer_base(const Consumer& consumer) {
@@ -31,9 +32,8 @@ bool below(std::string_view path, const std::string& base) {
 
 // `120a`, `90a_120f`: targets as the directory names them.
 std::string directory_of(std::vector<std::string> targets) {
-  std::sort(targets.begin(), targets.end(), [](const std::string& a, const std::string& b) {
-    return std::pair(a.size(), a) < std::pair(b.size(), b);
-  });
+  std::sort(targets.begin(), targets.end(),
+            [](const std::string& a, const std::string& b) { return std::pair(a.size(), a) < std::pair(b.size(), b); });
   return join(targets, "_");
 }
 
@@ -58,7 +58,8 @@ class Judge {
     return nullptr;
   }
 
-  CacheVerdict& add(const JitCache& cache, const Claim* user, std::string rule, Outcome outcome, std::string explanation) {
+  CacheVerdict& add(const JitCache& cache, const Claim* user, std::string rule, Outcome outcome,
+                    std::string explanation) {
     CacheVerdict verdict;
     verdict.path = cache.path;
     verdict.kind = cache.kind;
@@ -85,8 +86,8 @@ class Judge {
     const auto* user = user_of(cache, flashinfer_base);
     if (cache.empty_set_mark && cache.archs.empty())
       add(cache, user, "cache.fi.empty_arch", Outcome::risk,
-          fmt::format("some process of {} imported FlashInfer {} with an empty set of target architectures{}", cache.owner,
-                      cache.version, cache.modified > 0 ? ", last on " + date_text(cache.modified) : ""));
+          fmt::format("some process of {} imported FlashInfer {} with an empty set of target architectures{}",
+                      cache.owner, cache.version, cache.modified > 0 ? ", last on " + date_text(cache.modified) : ""));
     const auto* resolution = resolution_of(user);
     if (resolution == nullptr) return;
     if (cache.version.empty() || cache.version == resolution->library_version) {
@@ -107,10 +108,11 @@ class Judge {
     if (rule == nullptr || rule->rewrites || cache.cuda_home.empty() || resolution.root.empty()) return;
     if (clean_path(cache.cuda_home) == clean_path(resolution.root)) return;
     if (host_.resolved(cache.cuda_home) == host_.resolved(resolution.root)) return;  // one toolkit under two names
-    auto& verdict = add(cache, &user, "cache.fi.baked_toolkit", Outcome::risk,
-                        fmt::format("FlashInfer {} never writes an existing build.ninja again: this module would still be built with "
-                                    "{}, not with {}",
-                                    resolution.library_version, cache.cuda_home, resolution.root));
+    auto& verdict = add(
+        cache, &user, "cache.fi.baked_toolkit", Outcome::risk,
+        fmt::format("FlashInfer {} never writes an existing build.ninja again: this module would still be built with "
+                    "{}, not with {}",
+                    resolution.library_version, cache.cuda_home, resolution.root));
     verdict.evidence.push_back(fmt::format("{}/build.ninja: cuda_home = {}", cache.path, cache.cuda_home));
     verdict.evidence.push_back(fmt::format("the consumer's toolkit now: {} ({})", resolution.root, resolution.rule));
     verdict.evidence.push_back(fmt::format("FlashInfer {}: {}", rule->versions.text(), rule->source));
@@ -121,8 +123,8 @@ class Judge {
     for (const auto& link : items(host_.environment().cuda_links)) {
       if (link.path != clean_path(cache.cuda_home) || link.changed <= cache.modified) continue;
       auto& verdict = add(cache, &user, "cache.fi.symlink_drift", Outcome::risk,
-                          fmt::format("{} was pointed to {} after this module was built: ninja does not see the change", link.path,
-                                      link.target));
+                          fmt::format("{} was pointed to {} after this module was built: ninja does not see the change",
+                                      link.path, link.target));
       verdict.evidence.push_back(fmt::format("{}: built {}", cache.path, date_text(cache.modified)));
       verdict.evidence.push_back(fmt::format("{} -> {}: changed {}", link.path, link.target, date_text(link.changed)));
       verdict.evidence.push_back(fmt::format("the consumer's toolkit now: {}", resolution.root_resolved));
@@ -138,16 +140,18 @@ class Judge {
 
   void foreign_env(const JitCache& cache, const Claim& user, const Resolution& resolution) {
     const auto* rule = rule_of(resolution.library_version);
-    if (rule == nullptr || rule->rewrites || cache.python_env.empty() || cache.python_env == resolution.python_env) return;
+    if (rule == nullptr || rule->rewrites || cache.python_env.empty() || cache.python_env == resolution.python_env)
+      return;
     if (!cache.version.empty() && cache.version != resolution.library_version) return;
     for (const auto& python : items(host_.environment().python_envs)) {
       const auto* package = python.path == cache.python_env ? python.package("flashinfer-python") : nullptr;
       if (package == nullptr || package->version != resolution.library_version) continue;
       auto& verdict =
           add(cache, &user, "cache.fi.foreign_env", Outcome::risk,
-              fmt::format("the module was built by {} and is loaded as it is by {}: the cache tells FlashInfer {} and targets "
-                          "apart, not Python or torch",
-                          cache.python_env, resolution.python_env, resolution.library_version));
+              fmt::format(
+                  "the module was built by {} and is loaded as it is by {}: the cache tells FlashInfer {} and targets "
+                  "apart, not Python or torch",
+                  cache.python_env, resolution.python_env, resolution.library_version));
       verdict.evidence.push_back(fmt::format("{}/build.ninja names {}", cache.path, cache.python_env));
       verdict.evidence.push_back(fmt::format("{} runs {}", user.consumer.id, resolution.python_env));
       verdict.evidence.push_back(fmt::format("both hold FlashInfer {}", resolution.library_version));
@@ -170,7 +174,8 @@ class Judge {
     auto& verdict = add(cache, user, "cache.torch.stale_lock", lives ? Outcome::risk : Outcome::broken,
                         fmt::format("a lock of {} minutes{}: the next start waits for it without end", age / 60,
                                     lives ? "" : ", and no process of its owner runs"));
-    verdict.evidence.push_back(fmt::format("{}/lock, owner {}, newest file of {}", cache.path, cache.owner, date_text(cache.modified)));
+    verdict.evidence.push_back(
+        fmt::format("{}/lock, owner {}, newest file of {}", cache.path, cache.owner, date_text(cache.modified)));
   }
 
   const HostView& host_;
@@ -182,8 +187,8 @@ class Judge {
 
 }  // namespace
 
-std::vector<CacheVerdict> judge_caches(const HostView& host, const Knowledge& knowledge, const std::vector<Claim>& claims,
-                                       const std::vector<Resolution>& resolutions) {
+std::vector<CacheVerdict> judge_caches(const HostView& host, const Knowledge& knowledge,
+                                       const std::vector<Claim>& claims, const std::vector<Resolution>& resolutions) {
   return Judge(host, knowledge, claims, resolutions).all();
 }
 
@@ -207,21 +212,24 @@ std::vector<std::string> flashinfer_history(const HostView& host, const Claim& c
     ++old.modules;
   }
   for (const auto& [version, old] : older)
-    history.push_back(fmt::format("FlashInfer {} built {} module{} for {} in {}{}", version, old.modules, old.modules == 1 ? "" : "s",
-                                  old.archs.empty() ? "no named target" : old.archs, base,
+    history.push_back(fmt::format("FlashInfer {} built {} module{} for {} in {}{}", version, old.modules,
+                                  old.modules == 1 ? "" : "s", old.archs.empty() ? "no named target" : old.archs, base,
                                   old.newest > 0 ? ", the last on " + date_text(old.newest) : ""));
   std::int64_t installed = 0;
   if (claim.python != nullptr)
     for (const auto* name : {"flashinfer-python", "sglang", "vllm", "torch"})
       if (const auto* package = claim.python->package(name); package != nullptr && package->installed > 0) {
-        history.push_back(fmt::format("{} {} was installed on {}", name, package->version, date_text(package->installed)));
+        history.push_back(
+            fmt::format("{} {} was installed on {}", name, package->version, date_text(package->installed)));
         installed = std::max(installed, package->installed);
       }
   for (const auto& link : items(host.environment().cuda_links))
     if (link.path == clean_path(resolution.root) && link.changed > installed && installed > 0)
-      history.push_back(fmt::format("{} was pointed to {} on {}, after the packages came", link.path, link.target, date_text(link.changed)));
+      history.push_back(fmt::format("{} was pointed to {} on {}, after the packages came", link.path, link.target,
+                                    date_text(link.changed)));
   if (empty_since > 0)
-    history.push_back(fmt::format("{}/{} bears the mark of an empty set, written on {}", base, resolution.library_version, date_text(empty_since)));
+    history.push_back(fmt::format("{}/{} bears the mark of an empty set, written on {}", base,
+                                  resolution.library_version, date_text(empty_since)));
   return history;
 }
 

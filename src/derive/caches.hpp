@@ -9,10 +9,11 @@
 namespace trueup {
 
 /// What is wrong or telling about each JIT cache that the probes found, with the consumer that would use it.
-std::vector<CacheVerdict> judge_caches(const HostView& host, const Knowledge& knowledge, const std::vector<Claim>& claims,
-                                       const std::vector<Resolution>& resolutions);
+std::vector<CacheVerdict> judge_caches(const HostView& host, const Knowledge& knowledge,
+                                       const std::vector<Claim>& claims, const std::vector<Resolution>& resolutions);
 
-/// What the host shows of the time before: modules that other versions built, when packages came, links that were moved.
+/// What the host shows of the time before: modules that other versions built, when packages came, links that were
+/// moved.
 std::vector<std::string> flashinfer_history(const HostView& host, const Claim& claim, const Resolution& resolution);
 
 }  // namespace trueup

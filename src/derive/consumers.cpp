@@ -26,8 +26,8 @@ class Claims {
   void add_service(const Service& service) {
     const auto why = service.unknown.find("python_env");
     if (service.python_env.empty() && why == service.unknown.end()) return;
-    Consumer consumer{"unit " + service.unit, "service", service.unit, service.user, service.home, service.python_env, "unit",
-                      service.unit_env};
+    Consumer consumer{"unit " + service.unit, "service",          service.unit, service.user,
+                      service.home,           service.python_env, "unit",       service.unit_env};
     std::string unknown;
     const auto reason = [&](const char* field) {
       const auto found = service.unknown.find(field);
@@ -42,7 +42,8 @@ class Claims {
     } else if (service.unknown.contains("unit_env")) {
       unknown = fmt::format("the unit's environment is unknown: {}", reason("unit_env"));
     }
-    if (service.python_env.empty()) unknown = fmt::format("the Python environment of the unit is unknown: {}", why->second);
+    if (service.python_env.empty())
+      unknown = fmt::format("the Python environment of the unit is unknown: {}", why->second);
     add(std::move(consumer), std::move(unknown));
   }
 
@@ -50,7 +51,8 @@ class Claims {
     if (process.python_env.empty()) return;
     const auto home = variable(process.env, "HOME").value_or("");
     const auto why = process.unknown.find("env");
-    add({fmt::format("process {}", process.pid), "process", "", process.user, home, process.python_env, "process", process.env},
+    add({fmt::format("process {}", process.pid), "process", "", process.user, home, process.python_env, "process",
+         process.env},
         why == process.unknown.end() ? "" : fmt::format("the environment of the process is unknown: {}", why->second));
   }
 
@@ -67,7 +69,13 @@ class Claims {
   }
 
   void add_unclaimed(const PythonEnv& python) {
-    claims_.push_back({{"environment " + python.path, "unclaimed", "", python.owner, "", python.path, "default",
+    claims_.push_back({{"environment " + python.path,
+                        "unclaimed",
+                        "",
+                        python.owner,
+                        "",
+                        python.path,
+                        "default",
                         {{"PATH", activated(python.path)}}},
                        &python,
                        {}});

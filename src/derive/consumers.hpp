@@ -13,8 +13,8 @@ struct Claim {
   std::string unknown = {};
 };
 
-/// Everybody who would compile or load CUDA code on this host: services and GPU processes that run a Python environment, what
-/// the inventory declares, and environments that nobody claims. Points into `environment`.
+/// Everybody who would compile or load CUDA code on this host: services and GPU processes that run a Python
+/// environment, what the inventory declares, and environments that nobody claims. Points into `environment`.
 std::vector<Claim> find_claims(const Environment& environment, const std::vector<DeclaredConsumer>& declared);
 
 }  // namespace trueup

@@ -43,8 +43,8 @@ bool has_gpu(const Environment& environment) {
   return environment.gpus.is_unknown() || !items(environment.gpus).empty();
 }
 
-// What people try where FlashInfer's gate refuses the compiler, each resolved as if it were set: lists that step around the
-// gate, and the host's other toolkits.
+// What people try where FlashInfer's gate refuses the compiler, each resolved as if it were set: lists that step around
+// the gate, and the host's other toolkits.
 std::vector<std::string> judge_alternatives(const Subject& subject, const Resolution& fault) {
   std::vector<std::string> judged;
   const auto judge = [&](const std::string& name, const std::string& value) {
@@ -65,13 +65,15 @@ std::vector<std::string> judge_alternatives(const Subject& subject, const Resolu
 
 std::string bundled_runtime(const PythonEnv& python) {
   std::vector<std::string> found;
-  for (const auto* name : {"nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu11"})
+  for (const auto* name :
+       {"nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu11"})
     if (const auto* package = python.package(name); package != nullptr) found.push_back(package->version);
   return join(found, ", ");
 }
 
 // The six things called "CUDA version" on one host, which must not be compared blindly.
-std::map<std::string, std::string> cuda_versions(const HostView& host, const Knowledge& knowledge, const std::vector<Resolution>& resolutions) {
+std::map<std::string, std::string> cuda_versions(const HostView& host, const Knowledge& knowledge,
+                                                 const std::vector<Resolution>& resolutions) {
   std::map<std::string, std::string> versions;
   const auto& environment = host.environment();
   if (const auto driver = host.driver(); driver.unknown.empty())
@@ -83,16 +85,20 @@ std::map<std::string, std::string> cuda_versions(const HostView& host, const Kno
   if (!toolkits.empty()) versions["toolkits"] = join(toolkits, ", ");
   std::vector<std::string> runtimes, assemblers;
   for (const auto& python : items(environment.python_envs)) {
-    if (const auto runtime = bundled_runtime(python); !runtime.empty()) runtimes.push_back(fmt::format("{} ({})", runtime, python.path));
-    for (const auto& [file, version] : python.ptxas) assemblers.push_back(fmt::format("{} {} ({})", file, version, python.path));
+    if (const auto runtime = bundled_runtime(python); !runtime.empty())
+      runtimes.push_back(fmt::format("{} ({})", runtime, python.path));
+    for (const auto& [file, version] : python.ptxas)
+      assemblers.push_back(fmt::format("{} {} ({})", file, version, python.path));
   }
   if (!runtimes.empty()) versions["runtime_libraries"] = join(runtimes, ", ");
   if (!assemblers.empty()) versions["bundled_assemblers"] = join(assemblers, ", ");
   std::vector<std::string> seen, torch;
   for (const auto& resolution : resolutions) {
     if (resolution.library == "flashinfer" && resolution.asked_version)
-      seen.push_back(fmt::format("{} by {} ({})", resolution.asked_version->text(), resolution.asked_from, resolution.consumer));
-    if (resolution.library == "torch" && resolution.torch_cuda) torch.push_back(fmt::format("{} ({})", resolution.torch_cuda->text(), resolution.python_env));
+      seen.push_back(
+          fmt::format("{} by {} ({})", resolution.asked_version->text(), resolution.asked_from, resolution.consumer));
+    if (resolution.library == "torch" && resolution.torch_cuda)
+      torch.push_back(fmt::format("{} ({})", resolution.torch_cuda->text(), resolution.python_env));
   }
   std::sort(torch.begin(), torch.end());
   torch.erase(std::unique(torch.begin(), torch.end()), torch.end());
@@ -103,7 +109,8 @@ std::map<std::string, std::string> cuda_versions(const HostView& host, const Kno
 
 }  // namespace
 
-Derived derive(const Environment& environment, const std::vector<DeclaredConsumer>& declared, const Knowledge& knowledge) {
+Derived derive(const Environment& environment, const std::vector<DeclaredConsumer>& declared,
+               const Knowledge& knowledge) {
   Derived derived;
   const HostView host(environment, knowledge);
   const auto claims = find_claims(environment, declared);

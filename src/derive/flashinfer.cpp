@@ -6,9 +6,9 @@
 #include "base/text.hpp"
 #include "derive/resolve.hpp"
 
-// FlashInfer, predicted without importing it: which toolkit it takes the CUDA version from, which targets that leaves, and
-// whether a build for them would end in a module that the driver loads. The order of the questions is the order in which
-// FlashInfer itself fails: its import, its architecture check, the build.
+// FlashInfer, predicted without importing it: which toolkit it takes the CUDA version from, which targets that leaves,
+// and whether a build for them would end in a module that the driver loads. The order of the questions is the order in
+// which FlashInfer itself fails: its import, its architecture check, the build.
 
 namespace trueup {
 namespace {
@@ -18,14 +18,23 @@ using Query = FlashInferToolkit::Query;
 using Root = FlashInferToolkit::Root;
 
 // What a build cannot do without, of the paths that a toolkit may lack.
-constexpr std::array<std::string_view, 10> kNeeded = {
-    "include/cuda_runtime.h", "include/curand_kernel.h", "include/cublasLt.h", "include/nvrtc.h", "lib64",
-    "lib64/libcudart.so",     "bin/ptxas",               "bin/cudafe++",       "bin/fatbinary",   "nvvm/bin/cicc"};
+constexpr std::array<std::string_view, 10> kNeeded = {"include/cuda_runtime.h",
+                                                      "include/curand_kernel.h",
+                                                      "include/cublasLt.h",
+                                                      "include/nvrtc.h",
+                                                      "lib64",
+                                                      "lib64/libcudart.so",
+                                                      "bin/ptxas",
+                                                      "bin/cudafe++",
+                                                      "bin/fatbinary",
+                                                      "nvvm/bin/cicc"};
 
 class FlashInfer {
  public:
   explicit FlashInfer(const Subject& subject)
-      : subject_(subject), knowledge_(subject.knowledge), result_(begin_resolution(subject, "flashinfer", "flashinfer-python")) {}
+      : subject_(subject),
+        knowledge_(subject.knowledge),
+        result_(begin_resolution(subject, "flashinfer", "flashinfer-python")) {}
 
   Resolution resolve() {
     (void)(read_version() && see_gpus() && find_toolkit() && ask_version() && choose_targets() && check_targets() &&
@@ -35,7 +44,8 @@ class FlashInfer {
   }
 
  private:
-  // --- how a question ends --------------------------------------------------------------------------------------------
+  // --- how a question ends
+  // --------------------------------------------------------------------------------------------
   bool end(Outcome outcome, std::string reason, std::string explanation) {
     conclude(result_, outcome, std::move(reason), std::move(explanation));
     return false;
@@ -46,7 +56,8 @@ class FlashInfer {
 
   const Variables& env() const { return subject_.consumer.env; }
 
-  // --- the questions, in order; each returns whether to go on -----------------------------------------------------------
+  // --- the questions, in order; each returns whether to go on
+  // -----------------------------------------------------------
   bool read_version() {
     const auto version = Version::parse(result_.library_version);
     if (!version) return unknown("version_unknown", version.error().message);
@@ -63,7 +74,8 @@ class FlashInfer {
     return adopt_gate_of_source();
   }
 
-  // What the installed source demands goes before what is known of its version: it may be patched, or newer than the tables.
+  // What the installed source demands goes before what is known of its version: it may be patched, or newer than the
+  // tables.
   std::optional<std::string> gate_of_source() const {
     if (subject_.python.flashinfer_gate.empty()) return std::nullopt;
     return subject_.python.flashinfer_gate;
@@ -95,8 +107,9 @@ class FlashInfer {
     gpus_ = gpus.compute_caps;
     result_.gpus_cc = each_once(gpus_);
     say(gpus.how);
-    say(fmt::format("flashinfer-python {} in {}{}", version_.text(), subject_.python.path,
-                    result_.torch_cuda ? fmt::format(", beside a torch built for CUDA {}", result_.torch_cuda->text()) : ""));
+    say(fmt::format(
+        "flashinfer-python {} in {}{}", version_.text(), subject_.python.path,
+        result_.torch_cuda ? fmt::format(", beside a torch built for CUDA {}", result_.torch_cuda->text()) : ""));
     return true;
   }
 
@@ -111,11 +124,11 @@ class FlashInfer {
     result_.rule = root_.rule;
     result_.rule_detail = root_.detail;
     const auto& consumer = subject_.consumer;
-    say(fmt::format("environment of {}: {}", consumer.env_source == "process" ? "the running process"
-                                             : consumer.env_source == "unit"  ? "the unit"
-                                             : consumer.env_source == "declared"
-                                                 ? "the inventory's consumer"
-                                                 : "the host (nobody is known to use this environment)",
+    say(fmt::format("environment of {}: {}",
+                    consumer.env_source == "process"    ? "the running process"
+                    : consumer.env_source == "unit"     ? "the unit"
+                    : consumer.env_source == "declared" ? "the inventory's consumer"
+                                                        : "the host (nobody is known to use this environment)",
                     root_.detail));
     if (!root_.found) {
       say("so FlashInfer finds no toolkit");
@@ -125,7 +138,8 @@ class FlashInfer {
     nvcc_ = subject_.host.nvcc_at(root_.path);
     result_.root_resolved = nvcc_.toolkit != nullptr ? nvcc_.toolkit->path : std::string();
     say(fmt::format("so its toolkit is {}{} (rule: {})", root_.path.empty() ? "\"\"" : root_.path,
-                    nvcc_.toolkit != nullptr && nvcc_.toolkit->path != root_.path ? " -> " + nvcc_.toolkit->path : "", root_.rule));
+                    nvcc_.toolkit != nullptr && nvcc_.toolkit->path != root_.path ? " -> " + nvcc_.toolkit->path : "",
+                    root_.rule));
     if (!nvcc_.unknown.empty()) return unknown("compiler_unknown", nvcc_.unknown);
     return true;
   }
@@ -158,7 +172,8 @@ class FlashInfer {
       result_.asked_from.clear();
       say("and torch is not built with CUDA: no CUDA version at all");
     } else {
-      say(fmt::format("without a compiler that answers, FlashInfer believes torch.version.cuda: {}", result_.torch_cuda->text()));
+      say(fmt::format("without a compiler that answers, FlashInfer believes torch.version.cuda: {}",
+                      result_.torch_cuda->text()));
     }
     return true;
   }
@@ -177,10 +192,12 @@ class FlashInfer {
       say("target architectures: the empty set, without a warning");
       return end(Outcome::risk, "no_visible_gpu", "the process sees no GPU, so FlashInfer has no target architecture");
     }
-    if (version_ < Version::of("0.3.2") && std::any_of(gpus_.begin(), gpus_.end(), [](const Version& cc) { return cc.major() == 7; }))
-      return broken("sm7_attribute_error", fmt::format("FlashInfer {} raises AttributeError as soon as it sees a GPU of compute "
-                                                       "capability 7.x",
-                                                       version_.text()));
+    if (version_ < Version::of("0.3.2") &&
+        std::any_of(gpus_.begin(), gpus_.end(), [](const Version& cc) { return cc.major() == 7; }))
+      return broken("sm7_attribute_error",
+                    fmt::format("FlashInfer {} raises AttributeError as soon as it sees a GPU of compute "
+                                "capability 7.x",
+                                version_.text()));
     for (std::size_t i = 0; i < gpus_.size(); ++i) {
       const auto& gpu = gpus_[i];
       if (gpu.major() == 12 && gated()) return drop_from(i);
@@ -213,24 +230,28 @@ class FlashInfer {
   bool drop_from(std::size_t first) {
     say(gate_line("refuses"));
     for (std::size_t i = first; i < gpus_.size(); ++i)
-      if (const auto text = gpus_[i].text(); std::find(result_.dropped.begin(), result_.dropped.end(), text) == result_.dropped.end())
+      if (const auto text = gpus_[i].text();
+          std::find(result_.dropped.begin(), result_.dropped.end(), text) == result_.dropped.end())
         result_.dropped.push_back(text);
-    const auto asked = result_.asked_version ? fmt::format("{} ({})", result_.asked_version->text(),
-                                                           result_.asked_from == "nvcc" ? nvcc_.path : result_.asked_from)
-                                             : fmt::format("no answer from {}", nvcc_.path);
+    const auto asked = result_.asked_version
+                           ? fmt::format("{} ({})", result_.asked_version->text(),
+                                         result_.asked_from == "nvcc" ? nvcc_.path : result_.asked_from)
+                           : fmt::format("no answer from {}", nvcc_.path);
     if (result_.targets.empty()) {
       say("the exception is swallowed: the set of target architectures is empty");
-      return broken("arch_set_empty",
-                    fmt::format("FlashInfer {} demands CUDA >= {} for compute capability {} and gets {}: its set of target "
-                                "architectures is empty",
-                                version_.text(), archs_.gate->text(), gpus_[first].text(), asked));
+      return broken(
+          "arch_set_empty",
+          fmt::format("FlashInfer {} demands CUDA >= {} for compute capability {} and gets {}: its set of target "
+                      "architectures is empty",
+                      version_.text(), archs_.gate->text(), gpus_[first].text(), asked));
     }
     say(fmt::format("the exception is swallowed: the targets are {}, and compute capability {} is left out",
                     join(result_.targets, " "), join(result_.dropped, ", ")));
-    return broken("gpu_dropped_by_gate",
-                  fmt::format("FlashInfer {} demands CUDA >= {} for compute capability {} and gets {}: it builds nothing for "
-                              "those GPUs",
-                              version_.text(), archs_.gate->text(), gpus_[first].text(), asked));
+    return broken(
+        "gpu_dropped_by_gate",
+        fmt::format("FlashInfer {} demands CUDA >= {} for compute capability {} and gets {}: it builds nothing for "
+                    "those GPUs",
+                    version_.text(), archs_.gate->text(), gpus_[first].text(), asked));
   }
 
   /// The target of a detected GPU; absent: the verdict is set.
@@ -239,12 +260,13 @@ class FlashInfer {
     if (gpu.major() != 12) return plain_target(gpu) + "a";
     if (targets_assumed_) {
       // Which of 120a, 120f, 121a, 121f it is does not matter to a compiler that knows all of them.
-      if (result_.asked_version && result_.asked_version->major_minor() >= Version::of("12.9")) return plain_target(gpu) + (gpu.minor() == 0 ? "f" : "a");
-      unknown("target_not_in_tables", fmt::format("which target FlashInfer {} builds for compute capability {} with CUDA {} is "
-                                                  "not in the tables of {}",
-                                                  version_.text(), gpu.text(),
-                                                  result_.asked_version ? result_.asked_version->text() : "of no version",
-                                                  knowledge_.as_of));
+      if (result_.asked_version && result_.asked_version->major_minor() >= Version::of("12.9"))
+        return plain_target(gpu) + (gpu.minor() == 0 ? "f" : "a");
+      unknown("target_not_in_tables",
+              fmt::format("which target FlashInfer {} builds for compute capability {} with CUDA {} is "
+                          "not in the tables of {}",
+                          version_.text(), gpu.text(),
+                          result_.asked_version ? result_.asked_version->text() : "of no version", knowledge_.as_of));
       return std::nullopt;
     }
     const bool below = archs_.sm12_below_cuda &&
@@ -263,20 +285,23 @@ class FlashInfer {
   }
 
   void say_targets() {
-    say(fmt::format("target architectures: {}", result_.targets.empty() ? "the empty set" : join(result_.targets, " ")));
+    say(fmt::format("target architectures: {}",
+                    result_.targets.empty() ? "the empty set" : join(result_.targets, " ")));
   }
 
   // list ::= entry (' ' entry)*    entry ::= integer '.' minor [suffix]
-  // As `for arch in value.split(" "): major, minor = arch.split("."); int(major)` reads it: anything else raises at import.
+  // As `for arch in value.split(" "): major, minor = arch.split("."); int(major)` reads it: anything else raises at
+  // import.
   bool read_list(const std::string& list) {
     from_list_ = true;
     say(fmt::format("FLASHINFER_CUDA_ARCH_LIST={}: the GPUs are not asked", list.empty() ? "\"\"" : list));
     const auto refuse = [&](std::string_view error, std::string_view entry) {
       say(fmt::format("reading '{}' raises {}: `import flashinfer` itself fails", entry, error));
-      return broken("arch_list_malformed",
-                    fmt::format("FLASHINFER_CUDA_ARCH_LIST={} raises {} while FlashInfer {} is imported; valid is for example "
-                                "\"9.0a 12.0f\"",
-                                list.empty() ? "\"\"" : list, error, version_.text()));
+      return broken(
+          "arch_list_malformed",
+          fmt::format("FLASHINFER_CUDA_ARCH_LIST={} raises {} while FlashInfer {} is imported; valid is for example "
+                      "\"9.0a 12.0f\"",
+                      list.empty() ? "\"\"" : list, error, version_.text()));
     };
     for (const auto entry : split(list, ' ')) {
       const auto parts = split(entry, '.');
@@ -300,10 +325,11 @@ class FlashInfer {
       if (gpu->major() == 12 && gated()) {
         say(gate_line("refuses"));
         say("outside the detection nothing swallows the exception: `import flashinfer` itself fails");
-        return broken("arch_list_refused",
-                      fmt::format("FLASHINFER_CUDA_ARCH_LIST={} passes through the version gate, which raises \"SM 12.x "
-                                  "requires CUDA >= {}\" while FlashInfer {} is imported",
-                                  list, archs_.gate->text(), version_.text()));
+        return broken(
+            "arch_list_refused",
+            fmt::format("FLASHINFER_CUDA_ARCH_LIST={} passes through the version gate, which raises \"SM 12.x "
+                        "requires CUDA >= {}\" while FlashInfer {} is imported",
+                        list, archs_.gate->text(), version_.text()));
       }
       auto target = detected_target(*gpu);
       if (!target) return false;
@@ -316,27 +342,32 @@ class FlashInfer {
   bool check_targets() {
     // The compiler of builds, which a variable may replace; the version above was not its.
     auto compiler = nvcc_;
-    if (const auto replaced = variable(env(), toolkit_->nvcc_variable); replaced && !replaced->empty() && *replaced != nvcc_.path) {
+    if (const auto replaced = variable(env(), toolkit_->nvcc_variable);
+        replaced && !replaced->empty() && *replaced != nvcc_.path) {
       const auto root = replaced->ends_with("/bin/nvcc") ? replaced->substr(0, replaced->size() - 9) : std::string();
       compiler = root.starts_with('/') ? subject_.host.nvcc_at(root) : Nvcc{};
       say(fmt::format("{}={} compiles; the version is still that of the toolkit", toolkit_->nvcc_variable, *replaced));
       if (compiler.toolkit == nullptr || !compiler.version)
-        return unknown("compiler_unknown", fmt::format("the version of {}={} is unknown{}", toolkit_->nvcc_variable, *replaced,
-                                                       compiler.unknown.empty() ? "" : ": " + compiler.unknown));
+        return unknown("compiler_unknown",
+                       fmt::format("the version of {}={} is unknown{}", toolkit_->nvcc_variable, *replaced,
+                                   compiler.unknown.empty() ? "" : ": " + compiler.unknown));
     }
     build_only_ = true;
     if (!root_.found) {
       const bool no_which = root_.rule == "no program `which`";
-      return broken(no_which ? "which_missing" : "compiler_missing",
-                    no_which ? "FlashInfer looks for nvcc through the program `which`, which this process does not find: every "
-                               "build raises FileNotFoundError"
-                             : fmt::format("FlashInfer finds no CUDA compiler ({}): every build raises \"Could not find nvcc\"{}",
-                                           root_.detail, elsewhere()));
+      return broken(
+          no_which ? "which_missing" : "compiler_missing",
+          no_which ? "FlashInfer looks for nvcc through the program `which`, which this process does not find: every "
+                     "build raises FileNotFoundError"
+                   : fmt::format("FlashInfer finds no CUDA compiler ({}): every build raises \"Could not find nvcc\"{}",
+                                 root_.detail, elsewhere()));
     }
     if (!compiler.exists) {
-      if (root_.rule == "CUDA_HOME" && (!root_.path.starts_with('/') || root_.path.find_first_of(": \"'") != root_.path.npos))
-        return broken("cuda_home_malformed",
-                      fmt::format("CUDA_HOME={} is not the name of a directory, so {} does not exist", root_.path, nvcc_.path));
+      if (root_.rule == "CUDA_HOME" &&
+          (!root_.path.starts_with('/') || root_.path.find_first_of(": \"'") != root_.path.npos))
+        return broken(
+            "cuda_home_malformed",
+            fmt::format("CUDA_HOME={} is not the name of a directory, so {} does not exist", root_.path, nvcc_.path));
       return broken("compiler_missing",
                     fmt::format("{} ({}) has no bin/nvcc: every build ends with \"nvcc: not found\"{}",
                                 root_.path.empty() ? "the toolkit \"\"" : root_.path, root_.rule, elsewhere()));
@@ -344,8 +375,10 @@ class FlashInfer {
     result_.compiler = compiler.path;
     result_.compiler_version = compiler.version;
     if (!compiler.executable)
-      return broken("compiler_not_executable", fmt::format("{} is not executable: every build raises PermissionError", compiler.path));
-    if (!compiler.version) return unknown("compiler_unknown", fmt::format("the version of {} is unknown", compiler.path));
+      return broken("compiler_not_executable",
+                    fmt::format("{} is not executable: every build raises PermissionError", compiler.path));
+    if (!compiler.version)
+      return unknown("compiler_unknown", fmt::format("the version of {} is unknown", compiler.path));
     compiler_ = compiler;
     return check_codes();
   }
@@ -356,17 +389,18 @@ class FlashInfer {
       const auto name = target.substr(0, target.find('+'));
       const bool plausible = name.find_first_not_of("0123456789af") == name.npos && (name == target || !from_list_);
       if (!plausible)
-        return broken("arch_list_malformed",
-                      fmt::format("FlashInfer passes '{}' on as it is, and nvcc knows no target compute_{}", target, target));
+        return broken(
+            "arch_list_malformed",
+            fmt::format("FlashInfer passes '{}' on as it is, and nvcc knows no target compute_{}", target, target));
       const auto* row = knowledge_.gpu_target(name);
       if (row == nullptr)
-        return unknown("target_not_in_tables",
-                       fmt::format("which compiler knows compute_{} is not in the tables of {}", name, knowledge_.as_of));
+        return unknown("target_not_in_tables", fmt::format("which compiler knows compute_{} is not in the tables of {}",
+                                                           name, knowledge_.as_of));
       if (row->known_to(version)) continue;
       say(fmt::format("nvcc {} does not know compute_{}: {}", version.text(), name, range_of(*row)));
       return broken("target_unknown_to_compiler",
-                    fmt::format("FlashInfer {} builds for compute_{}, which {} (CUDA {}) does not know: {}", version_.text(), name,
-                                compiler_.path, version.text(), range_of(*row)));
+                    fmt::format("FlashInfer {} builds for compute_{}, which {} (CUDA {}) does not know: {}",
+                                version_.text(), name, compiler_.path, version.text(), range_of(*row)));
     }
     for (const auto& gpu : result_.gpus_cc) {
       const auto compute_cap = Version::of(gpu);
@@ -375,9 +409,10 @@ class FlashInfer {
         return target.ends_with("+PTX") || (row != nullptr && row->runs(compute_cap));
       });
       if (!covered)
-        return broken("gpu_not_covered", fmt::format("code for {} does not run on compute capability {}: \"no kernel image is "
-                                                     "available\"",
-                                                     join(result_.targets, " "), gpu));
+        return broken("gpu_not_covered",
+                      fmt::format("code for {} does not run on compute capability {}: \"no kernel image is "
+                                  "available\"",
+                                  join(result_.targets, " "), gpu));
     }
     return true;
   }
@@ -399,25 +434,30 @@ class FlashInfer {
     const auto& compiler = *compiler_.version;
     for (const auto& row : knowledge_.flashinfer_options)
       if (row.versions.contains(version_) && compiler.major_minor() < row.min_nvcc)
-        return broken("option_unknown_to_compiler",
-                      fmt::format("FlashInfer {} passes {} to every build, which {} (CUDA {}) does not know: it needs {} or newer "
-                                  "({})",
-                                  version_.text(), row.option, compiler_.path, compiler.text(), row.min_nvcc.text(), row.source));
+        return broken(
+            "option_unknown_to_compiler",
+            fmt::format(
+                "FlashInfer {} passes {} to every build, which {} (CUDA {}) does not know: it needs {} or newer "
+                "({})",
+                version_.text(), row.option, compiler_.path, compiler.text(), row.min_nvcc.text(), row.source));
     const auto objection = driver_objection(subject_, compiler);
     if (!objection.unknown.empty()) return unknown("driver_unknown", objection.unknown);
     if (!objection.value.empty()) {
       say(objection.value);
-      return broken("driver_too_old", fmt::format("FlashInfer compiles with CUDA {}, and {}", compiler.text(), objection.value));
+      return broken("driver_too_old",
+                    fmt::format("FlashInfer compiles with CUDA {}, and {}", compiler.text(), objection.value));
     }
     if (const auto* toolkit = compiler_.toolkit; toolkit == nullptr) {
-      return broken("toolkit_incomplete", fmt::format("{} is a compiler without a toolkit around it: no headers, no libraries",
-                                                      compiler_.path));
+      return broken(
+          "toolkit_incomplete",
+          fmt::format("{} is a compiler without a toolkit around it: no headers, no libraries", compiler_.path));
     } else if (toolkit->kind != "distribution") {
       std::vector<std::string> lacks;
       for (const auto& path : toolkit->lacks)
         if (std::find(kNeeded.begin(), kNeeded.end(), path) != kNeeded.end()) lacks.push_back(path);
       if (!lacks.empty())
-        return broken("toolkit_incomplete", fmt::format("the toolkit {} lacks {}, which every build needs", toolkit->path, join(lacks, ", ")));
+        return broken("toolkit_incomplete", fmt::format("the toolkit {} lacks {}, which every build needs",
+                                                        toolkit->path, join(lacks, ", ")));
     }
     return check_tools();
   }
@@ -429,20 +469,23 @@ class FlashInfer {
     if (ninja.value.empty()) {
       const auto& bin = subject_.python.bin;
       const bool beside = std::find(bin.begin(), bin.end(), "ninja") != bin.end();
-      return broken("ninja_missing", fmt::format("FlashInfer runs `ninja` by name, and it is in none of PATH={}{}", path,
-                                                 beside ? fmt::format("; {}/bin/ninja exists", subject_.python.path) : ""));
+      return broken("ninja_missing",
+                    fmt::format("FlashInfer runs `ninja` by name, and it is in none of PATH={}{}", path,
+                                beside ? fmt::format("; {}/bin/ninja exists", subject_.python.path) : ""));
     }
     const auto cxx = variable(env(), "CXX").value_or("c++");
     if (cxx.find('/') == cxx.npos && cxx.find(' ') == cxx.npos && !cxx.empty()) {
       const auto found = subject_.host.program(cxx, path);
       if (!found.unknown.empty()) return unknown("tools_unknown", found.unknown);
       if (found.value.empty() && (cxx == "c++" || cxx == "g++"))
-        return broken("host_compiler_missing", fmt::format("FlashInfer compiles with `{}`, which is in none of PATH={}", cxx, path));
+        return broken("host_compiler_missing",
+                      fmt::format("FlashInfer compiles with `{}`, which is in none of PATH={}", cxx, path));
     }
     return check_host_compiler(path);
   }
 
-  // nvcc checks the major version of the gcc it drives (crt/host_config.h). A distribution's package brings its own choice.
+  // nvcc checks the major version of the gcc it drives (crt/host_config.h). A distribution's package brings its own
+  // choice.
   bool check_host_compiler(const std::string& path) {
     const auto* toolkit = compiler_.toolkit;
     if (toolkit == nullptr || !toolkit->max_gcc || toolkit->kind == "distribution") return true;
@@ -454,8 +497,9 @@ class FlashInfer {
     const auto* tool = subject_.host.tool(gcc.value);
     if (tool == nullptr || !tool->version || !tool->name.starts_with("gcc")) return true;
     if (tool->version->major() <= *toolkit->max_gcc) return true;
-    return broken("host_compiler_too_new", fmt::format("nvcc of {} accepts gcc up to {} and would drive {}, which is {}", toolkit->path,
-                                                       *toolkit->max_gcc, gcc.value, tool->version->text()));
+    return broken("host_compiler_too_new",
+                  fmt::format("nvcc of {} accepts gcc up to {} and would drive {}, which is {}", toolkit->path,
+                              *toolkit->max_gcc, gcc.value, tool->version->text()));
   }
 
   bool check_risks() {
@@ -463,23 +507,26 @@ class FlashInfer {
     const auto& compiler = *compiler_.version;
     for (const auto& row : knowledge_.flashinfer_fixed_targets) {
       const auto* target = knowledge_.gpu_target(row.target);
-      const bool concerned = std::any_of(gpus_.begin(), gpus_.end(), [&](const Version& cc) { return cc.major() == row.cc_major; });
+      const bool concerned =
+          std::any_of(gpus_.begin(), gpus_.end(), [&](const Version& cc) { return cc.major() == row.cc_major; });
       if (!row.versions.contains(version_) || !concerned || target == nullptr || !result_.torch_cuda ||
           *result_.torch_cuda < row.torch_cuda || target->known_to(compiler))
         continue;
-      say(fmt::format("{} asks torch.version.cuda ({}) and builds for compute_{}, whatever the targets are ({})", row.module,
-                      result_.torch_cuda->text(), row.target, row.source));
+      say(fmt::format("{} asks torch.version.cuda ({}) and builds for compute_{}, whatever the targets are ({})",
+                      row.module, result_.torch_cuda->text(), row.target, row.source));
       return end(Outcome::risk, "fixed_target_unknown_to_compiler",
-                 fmt::format("{} follows torch's CUDA {} and builds for compute_{}, which {} (CUDA {}) does not know", row.module,
-                             result_.torch_cuda->text(), row.target, compiler_.path, compiler.text()));
+                 fmt::format("{} follows torch's CUDA {} and builds for compute_{}, which {} (CUDA {}) does not know",
+                             row.module, result_.torch_cuda->text(), row.target, compiler_.path, compiler.text()));
     }
     if (from_list_ && sees_sm12() && gated())
       return end(Outcome::risk, "list_bypasses_gate",
-                 fmt::format("FLASHINFER_CUDA_ARCH_LIST steps around the gate that refuses CUDA {}: a stop-gap, with slower or "
-                             "missing NVFP4 kernels",
-                             compiler.text()));
-    return end(Outcome::ok, "", fmt::format("FlashInfer {} builds for {} with {} (CUDA {})", version_.text(), join(result_.targets, " "),
-                                            compiler_.path, compiler.text()));
+                 fmt::format(
+                     "FLASHINFER_CUDA_ARCH_LIST steps around the gate that refuses CUDA {}: a stop-gap, with slower or "
+                     "missing NVFP4 kernels",
+                     compiler.text()));
+    return end(Outcome::ok, "",
+               fmt::format("FlashInfer {} builds for {} with {} (CUDA {})", version_.text(), join(result_.targets, " "),
+                           compiler_.path, compiler.text()));
   }
 
   // Kernels that were compiled ahead of time need no compiler; the architecture check still comes first.

@@ -43,7 +43,9 @@ std::optional<std::string> variable(const Variables& env, const std::string& nam
   return found == env.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::string date_text(std::int64_t seconds) { return fmt::format("{:%Y-%m-%d}", fmt::gmtime(static_cast<std::time_t>(seconds))); }
+std::string date_text(std::int64_t seconds) {
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
 
 std::string HostView::resolved(std::string_view path) const {
   const auto clean = clean_path(path);
@@ -51,7 +53,8 @@ std::string HostView::resolved(std::string_view path) const {
     if (holds(toolkit.reached_by, clean)) return toolkit.path;
   for (const auto& link : items(environment_.cuda_links)) {
     if (clean == link.path) return link.resolved;
-    if (!link.resolved.empty() && clean.starts_with(link.path + "/")) return link.resolved + clean.substr(link.path.size());
+    if (!link.resolved.empty() && clean.starts_with(link.path + "/"))
+      return link.resolved + clean.substr(link.path.size());
   }
   return clean;
 }
@@ -92,7 +95,8 @@ Nvcc HostView::nvcc_at(const std::string& root) const {
     nvcc.version_source = "nvcc";
     if (!nvcc.version) {
       const auto why = link->unknown.find("version");
-      nvcc.unknown = fmt::format("the version of {} is unknown{}", nvcc.path, why == link->unknown.end() ? "" : ": " + why->second);
+      nvcc.unknown = fmt::format("the version of {} is unknown{}", nvcc.path,
+                                 why == link->unknown.end() ? "" : ": " + why->second);
     }
     return nvcc;
   }
@@ -162,15 +166,15 @@ struct Device {
   Version compute_cap;
 };
 
-// CUDA_VISIBLE_DEVICES as the driver reads it: a list of ordinals and UUID prefixes that ends at the first entry that names
-// no device. (CUDA C++ Programming Guide, "Environment Variables".)
+// CUDA_VISIBLE_DEVICES as the driver reads it: a list of ordinals and UUID prefixes that ends at the first entry that
+// names no device. (CUDA C++ Programming Guide, "Environment Variables".)
 Told<std::vector<Device>> select_devices(const std::vector<Device>& all, std::string_view list, bool order_known) {
   std::vector<Device> seen;
   for (const auto part : split(list, ',')) {
     const auto entry = trim(part);
     if (entry.starts_with("MIG-")) {
-      const bool alike = std::all_of(all.begin(), all.end(),
-                                     [&](const Device& device) { return device.compute_cap == all.front().compute_cap; });
+      const bool alike = std::all_of(
+          all.begin(), all.end(), [&](const Device& device) { return device.compute_cap == all.front().compute_cap; });
       if (!alike) return {{}, "CUDA_VISIBLE_DEVICES names a MIG instance, and the host's GPUs differ"};
       seen.push_back(all.front());
       continue;
@@ -216,8 +220,9 @@ VisibleGpus HostView::visible_gpus(const Variables& env) const {
     if (names.empty()) names = gpu.name;
     devices.push_back({gpu.uuid, *compute_cap});
   }
-  const bool alike = std::all_of(devices.begin(), devices.end(),
-                                 [&](const Device& device) { return device.compute_cap == devices.front().compute_cap; });
+  const bool alike = std::all_of(devices.begin(), devices.end(), [&](const Device& device) {
+    return device.compute_cap == devices.front().compute_cap;
+  });
   const bool by_pci = variable(env, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
   if (selected) {
     auto chosen = select_devices(devices, *selected, alike || by_pci);
@@ -231,7 +236,8 @@ VisibleGpus HostView::visible_gpus(const Variables& env) const {
     ++counts.back().second;
   }
   std::vector<std::string> parts;
-  for (const auto& [compute_cap, count] : counts) parts.push_back(fmt::format("{} x compute capability {}", count, compute_cap.text()));
+  for (const auto& [compute_cap, count] : counts)
+    parts.push_back(fmt::format("{} x compute capability {}", count, compute_cap.text()));
   visible.how = parts.empty() ? "no GPU" : join(parts, ", then ");
   if (counts.size() == 1 && !names.empty()) visible.how += fmt::format(" ({})", names);
   if (selected) visible.how += fmt::format("; CUDA_VISIBLE_DEVICES={}", *selected);
@@ -241,7 +247,8 @@ VisibleGpus HostView::visible_gpus(const Variables& env) const {
 }
 
 Told<Version> HostView::driver() const {
-  if (environment_.driver.is_unknown()) return {{}, fmt::format("the driver is unknown: {}", environment_.driver.reason())};
+  if (environment_.driver.is_unknown())
+    return {{}, fmt::format("the driver is unknown: {}", environment_.driver.reason())};
   if (!environment_.driver.is_known()) return {{}, "the host has no NVIDIA driver"};
   const auto& driver = *environment_.driver;
   if (driver.loaded) return {*driver.loaded, {}};

@@ -33,8 +33,8 @@ struct Nvcc {
   bool exists = false;
   bool executable = false;
   std::optional<Version> version;
-  std::string version_source;   ///< `nvcc` or `version.json`
-  std::string unknown;          ///< why its version cannot be told
+  std::string version_source;  ///< `nvcc` or `version.json`
+  std::string unknown;         ///< why its version cannot be told
   const Toolkit* toolkit = nullptr;
 };
 
@@ -48,7 +48,8 @@ struct VisibleGpus {
 /// Questions about a host's files and devices that its probes' facts answer. References its arguments.
 class HostView {
  public:
-  HostView(const Environment& environment, const Knowledge& knowledge) : environment_(environment), knowledge_(knowledge) {}
+  HostView(const Environment& environment, const Knowledge& knowledge)
+      : environment_(environment), knowledge_(knowledge) {}
 
   const Environment& environment() const { return environment_; }
 

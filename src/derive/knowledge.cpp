@@ -188,7 +188,8 @@ class Loader {
       return cache;
     });
     table(map, "flashinfer_options", knowledge_.flashinfer_options, [](RowReader& row) {
-      return FlashInferOption{row.range(), row.map().required_text("option"), row.required_version("min_nvcc"), row.source()};
+      return FlashInferOption{row.range(), row.map().required_text("option"), row.required_version("min_nvcc"),
+                              row.source()};
     });
     table(map, "flashinfer_fixed_targets", knowledge_.flashinfer_fixed_targets, [](RowReader& row) {
       return FlashInferFixedTarget{row.range(),
@@ -200,10 +201,12 @@ class Loader {
     });
     table(map, "triton_assemblers", knowledge_.triton_assemblers, [](RowReader& row) {
       row.source();
-      return TritonAssemblers{row.required_version("triton"), row.required_version("ptxas"), row.version("ptxas_blackwell")};
+      return TritonAssemblers{row.required_version("triton"), row.required_version("ptxas"),
+                              row.version("ptxas_blackwell")};
     });
     table(map, "torch_archs", knowledge_.torch_archs, [](RowReader& row) {
-      return TorchArchs{row.versions("torch"), row.map().required_text("variant"), row.map().texts("archs"), row.source()};
+      return TorchArchs{row.versions("torch"), row.map().required_text("variant"), row.map().texts("archs"),
+                        row.source()};
     });
     table(map, "torch_list_rejects", knowledge_.torch_list_rejects, [](RowReader& row) {
       return TorchListReject{row.range(), row.pattern("match"), row.source()};
@@ -238,14 +241,15 @@ bool matches(const std::string& pattern, std::string_view text, bool whole) {
   if (text.size() > kLongestName) return false;
   const boost::regex regex(pattern, boost::regex::perl | boost::regex::icase);
   try {
-    return whole ? boost::regex_match(text.begin(), text.end(), regex) : boost::regex_search(text.begin(), text.end(), regex);
+    return whole ? boost::regex_match(text.begin(), text.end(), regex)
+                 : boost::regex_search(text.begin(), text.end(), regex);
   } catch (const std::runtime_error&) {  // the matcher gave up: too complex
     return false;
   }
 }
 
-// The row that contains `version`. Nightlies sort just before the version they are named after: for them, the last row that
-// begins before.
+// The row that contains `version`. Nightlies sort just before the version they are named after: for them, the last row
+// that begins before.
 template <class Row>
 const Row* row_of(const std::vector<Row>& rows, const Version& version) {
   for (const auto& row : rows)
@@ -288,7 +292,8 @@ bool GpuTarget::runs(const Version& compute_cap) const {
 }
 
 const GpuTarget* Knowledge::gpu_target(std::string_view target) const {
-  const auto found = std::find_if(gpu_targets.begin(), gpu_targets.end(), [&](const auto& row) { return row.target == target; });
+  const auto found =
+      std::find_if(gpu_targets.begin(), gpu_targets.end(), [&](const auto& row) { return row.target == target; });
   return found == gpu_targets.end() ? nullptr : &*found;
 }
 

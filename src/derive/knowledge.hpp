@@ -25,10 +25,10 @@ struct VersionRange {
 
 /// Code for one target, as nvcc's `sm_` names it.
 struct GpuTarget {
-  std::string target;                ///< `120f`
+  std::string target;  ///< `120f`
   Version min_nvcc;
-  std::optional<Version> max_nvcc;   ///< last minor version that knows it; absent: still known
-  std::vector<Version> runs_on;      ///< compute capabilities that load it
+  std::optional<Version> max_nvcc;  ///< last minor version that knows it; absent: still known
+  std::vector<Version> runs_on;     ///< compute capabilities that load it
   std::string source;
 
   bool known_to(const Version& compiler) const;
@@ -37,7 +37,7 @@ struct GpuTarget {
 
 struct CudaMajor {
   int cuda_major = 0;
-  Version min_driver;                ///< the oldest that loads machine code of any minor version
+  Version min_driver;  ///< the oldest that loads machine code of any minor version
   std::string source;
 };
 
@@ -57,20 +57,20 @@ struct FlashInferArchs {
   enum class Bare { append_a, literal, normalised };
 
   VersionRange versions;
-  bool own_targets = true;                         ///< false: torch's flags
-  Bare bare = Bare::literal;                       ///< what becomes of list entries without a suffix
-  std::map<std::string, std::string> sm12;         ///< compute capability -> target; empty: not known
-  std::optional<Version> sm12_below_cuda;          ///< below it `sm12_below` counts instead
+  bool own_targets = true;                  ///< false: torch's flags
+  Bare bare = Bare::literal;                ///< what becomes of list entries without a suffix
+  std::map<std::string, std::string> sm12;  ///< compute capability -> target; empty: not known
+  std::optional<Version> sm12_below_cuda;   ///< below it `sm12_below` counts instead
   std::map<std::string, std::string> sm12_below;
-  std::optional<Version> gate;                     ///< CUDA version that an SM 12.x target demands
+  std::optional<Version> gate;  ///< CUDA version that an SM 12.x target demands
   std::string source;
 };
 
 struct FlashInferNightlies {
-  long first = 0;                                  ///< dates as in the version: 20260322
+  long first = 0;  ///< dates as in the version: 20260322
   long last = 0;
-  std::optional<Version> as;                       ///< judged like that release
-  FlashInferArchs archs;                           ///< where `as` is absent
+  std::optional<Version> as;  ///< judged like that release
+  FlashInferArchs archs;      ///< where `as` is absent
 };
 
 struct FlashInferToolkit {
@@ -80,14 +80,14 @@ struct FlashInferToolkit {
   VersionRange versions;
   Root root = Root::which_or_default;
   Query query = Query::nvcc_or_torch;
-  std::string nvcc_variable;                       ///< replaces the compiler of builds, not of the version query
+  std::string nvcc_variable;  ///< replaces the compiler of builds, not of the version query
   std::string source;
 };
 
 struct FlashInferCache {
   VersionRange versions;
   bool version_directory = true;
-  bool rewrites = true;                            ///< false: an existing build.ninja keeps the toolkit it was made for
+  bool rewrites = true;  ///< false: an existing build.ninja keeps the toolkit it was made for
   std::string source;
 };
 
@@ -115,9 +115,9 @@ struct TritonAssemblers {
 };
 
 struct TorchArchs {
-  std::vector<Version> torch;                      ///< `2.9`
-  std::string variant;                             ///< `cu130`
-  std::vector<std::string> archs;                  ///< `12.0+PTX`
+  std::vector<Version> torch;      ///< `2.9`
+  std::string variant;             ///< `cu130`
+  std::vector<std::string> archs;  ///< `12.0+PTX`
   std::string source;
 };
 
@@ -131,7 +131,7 @@ struct TorchListReject {
 template <class Row>
 struct Lookup {
   const Row* row = nullptr;
-  std::string label = {};     ///< `FlashInfer 0.6.8rc1 to 0.6.18 (source)`
+  std::string label = {};  ///< `FlashInfer 0.6.8rc1 to 0.6.18 (source)`
   std::string why_not = {};
 };
 
@@ -171,8 +171,9 @@ class Knowledge {
   const TorchListReject* torch_list_reject(std::string_view entry, const Version& torch) const;
 };
 
-/// Reads the tables, each given as (file name, text). Rows of later texts are asked before those of earlier ones, so that a
-/// user's table can overrule ours. `errors` receives everything that is wrong, at file:line:column; such rows are left out.
+/// Reads the tables, each given as (file name, text). Rows of later texts are asked before those of earlier ones, so
+/// that a user's table can overrule ours. `errors` receives everything that is wrong, at file:line:column; such rows
+/// are left out.
 Knowledge load_knowledge(const std::vector<std::pair<std::string, std::string>>& named_texts, Errors& errors);
 
 }  // namespace trueup

@@ -12,13 +12,20 @@ ToolkitRoot find_root(const Subject& subject, const RootSearch& search) {
   const auto& env = subject.consumer.env;
   const auto cuda_home = variable(env, "CUDA_HOME");
   const auto cuda_path = variable(env, "CUDA_PATH");
-  if (cuda_home && !cuda_home->empty()) return {true, *cuda_home, "CUDA_HOME", fmt::format("CUDA_HOME={}", *cuda_home), {}};
+  if (cuda_home && !cuda_home->empty())
+    return {true, *cuda_home, "CUDA_HOME", fmt::format("CUDA_HOME={}", *cuda_home), {}};
   const std::string home_text = cuda_home ? "CUDA_HOME is empty" : "CUDA_HOME is not set";
-  if (cuda_path)  // also when empty: `environ.get("CUDA_HOME") or environ.get("CUDA_PATH")` is then "", which is not None
-    return {true, *cuda_path, "CUDA_PATH", fmt::format("{}; CUDA_PATH={}", home_text, cuda_path->empty() ? "\"\"" : *cuda_path), {}};
+  if (cuda_path)  // also when empty: `environ.get("CUDA_HOME") or environ.get("CUDA_PATH")` is then "", which is not
+                  // None
+    return {true,
+            *cuda_path,
+            "CUDA_PATH",
+            fmt::format("{}; CUDA_PATH={}", home_text, cuda_path->empty() ? "\"\"" : *cuda_path),
+            {}};
 
   const auto path = search_path(subject);
-  const std::string unset = cuda_home ? "CUDA_HOME is empty, CUDA_PATH is not set" : "neither CUDA_HOME nor CUDA_PATH is set";
+  const std::string unset =
+      cuda_home ? "CUDA_HOME is empty, CUDA_PATH is not set" : "neither CUDA_HOME nor CUDA_PATH is set";
   if (search.calls_which) {
     const auto which = subject.host.program("which", path);
     if (!which.unknown.empty()) return {false, {}, {}, {}, which.unknown};
@@ -30,8 +37,13 @@ ToolkitRoot find_root(const Subject& subject, const RootSearch& search) {
   if (!nvcc.value.empty()) {
     // Two levels up from the name on PATH; links are not followed.
     auto root = nvcc.value.substr(0, nvcc.value.size() - std::string_view("/bin/nvcc").size());
-    if (!nvcc.value.ends_with("/bin/nvcc")) root = nvcc.value.substr(0, nvcc.value.rfind('/', nvcc.value.rfind('/') - 1));
-    return {true, root.empty() ? "/" : root, "nvcc on PATH", fmt::format("{}; the first nvcc on PATH is {}", unset, nvcc.value), {}};
+    if (!nvcc.value.ends_with("/bin/nvcc"))
+      root = nvcc.value.substr(0, nvcc.value.rfind('/', nvcc.value.rfind('/') - 1));
+    return {true,
+            root.empty() ? "/" : root,
+            "nvcc on PATH",
+            fmt::format("{}; the first nvcc on PATH is {}", unset, nvcc.value),
+            {}};
   }
   const auto nowhere = fmt::format("{}; no nvcc in PATH={}", unset, path);
   if (!search.default_directory) return {false, {}, "nothing found", nowhere, {}};
@@ -58,7 +70,8 @@ Resolution begin_resolution(const Subject& subject, std::string library, const s
   resolution.library = std::move(library);
   resolution.env_source = subject.consumer.env_source;
   resolution.torch_cuda = torch_cuda(subject.python);
-  if (const auto* found = subject.python.package(package); found != nullptr) resolution.library_version = found->version;
+  if (const auto* found = subject.python.package(package); found != nullptr)
+    resolution.library_version = found->version;
   return resolution;
 }
 
@@ -79,7 +92,8 @@ std::vector<std::string> each_once(const std::vector<Version>& compute_caps) {
 Told<std::string> driver_objection(const Subject& subject, const Version& cuda) {
   const auto* major = subject.knowledge.cuda_major(cuda.major());
   if (major == nullptr)
-    return {{}, fmt::format("which driver CUDA {} needs is not in the tables of {}", cuda.text(), subject.knowledge.as_of)};
+    return {{},
+            fmt::format("which driver CUDA {} needs is not in the tables of {}", cuda.text(), subject.knowledge.as_of)};
   const auto library_path = variable(subject.consumer.env, "LD_LIBRARY_PATH").value_or("");
   for (const auto directory : split(library_path, ':'))
     if (clean_path(directory).ends_with("/compat")) return {};  // another libcuda stands before the driver's own
@@ -87,9 +101,10 @@ Told<std::string> driver_objection(const Subject& subject, const Version& cuda) 
   if (!driver.unknown.empty()) return {{}, driver.unknown};
   if (major->min_driver <= driver.value) return {};
   const auto most = subject.knowledge.driver_max_cuda(driver.value);
-  return {fmt::format("driver {} loads nothing of CUDA {}: it implements CUDA {}, and CUDA {} needs driver {} or newer ({})",
-                      driver.value.text(), cuda.text(), most ? most->text() : "of an older branch", cuda.major(),
-                      major->min_driver.text(), major->source),
+  return {fmt::format(
+              "driver {} loads nothing of CUDA {}: it implements CUDA {}, and CUDA {} needs driver {} or newer ({})",
+              driver.value.text(), cuda.text(), most ? most->text() : "of an older branch", cuda.major(),
+              major->min_driver.text(), major->source),
           {}};
 }
 
@@ -103,6 +118,8 @@ std::string search_path(const Subject& subject) {
   return variable(subject.consumer.env, "PATH").value_or(std::string(kDefaultPath));
 }
 
-std::string plain_target(const Version& compute_cap) { return fmt::format("{}{}", compute_cap.major(), compute_cap.minor()); }
+std::string plain_target(const Version& compute_cap) {
+  return fmt::format("{}{}", compute_cap.major(), compute_cap.minor());
+}
 
 }  // namespace trueup

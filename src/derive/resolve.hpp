@@ -21,7 +21,7 @@ struct Subject {
 /// A toolkit root as a library names it, and the rule that chose it.
 struct ToolkitRoot {
   bool found = false;
-  std::string path;     ///< may be empty although found: CUDA_PATH=""
+  std::string path;  ///< may be empty although found: CUDA_PATH=""
   std::string rule;
   std::string detail;
   std::string unknown;  ///< why it cannot be told
@@ -34,8 +34,8 @@ struct RootSearch {
 };
 ToolkitRoot find_root(const Subject& subject, const RootSearch& search);
 
-/// What FlashInfer and torch do with a list of targets that torch chooses: TORCH_CUDA_ARCH_LIST, else the GPUs, clamped to
-/// what torch was built for.
+/// What FlashInfer and torch do with a list of targets that torch chooses: TORCH_CUDA_ARCH_LIST, else the GPUs, clamped
+/// to what torch was built for.
 struct TorchTargets {
   std::vector<std::string> targets;  ///< `120`, `90+PTX`
   std::string reason;                ///< not empty: torch raises; `arch_list_rejected`

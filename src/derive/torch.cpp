@@ -5,8 +5,9 @@
 #include "base/text.hpp"
 #include "derive/resolve.hpp"
 
-// torch.utils.cpp_extension: the toolkit is a constant computed at import; targets come from TORCH_CUDA_ARCH_LIST or from the
-// visible GPUs, clamped to the highest architecture that torch was built for and sorted as text, the last one with `+PTX`.
+// torch.utils.cpp_extension: the toolkit is a constant computed at import; targets come from TORCH_CUDA_ARCH_LIST or
+// from the visible GPUs, clamped to the highest architecture that torch was built for and sorted as text, the last one
+// with `+PTX`.
 
 namespace trueup {
 namespace {
@@ -27,7 +28,9 @@ const TorchArchs* archs_of(const Subject& subject) {
   return subject.knowledge.torch_archs_of(*torch, *cuda);
 }
 
-Version without_ptx(const std::string& arch) { return Version::parse(arch.substr(0, arch.find('+'))).value_or(Version()); }
+Version without_ptx(const std::string& arch) {
+  return Version::parse(arch.substr(0, arch.find('+'))).value_or(Version());
+}
 
 }  // namespace
 
@@ -40,10 +43,11 @@ TorchTargets torch_targets(const Subject& subject, const std::vector<Version>& c
     std::replace(spaced.begin(), spaced.end(), ' ', ';');
     for (const auto entry : split(spaced, ';')) {
       if (entry.empty()) continue;
-      if (const auto* reject = torch ? subject.knowledge.torch_list_reject(entry, *torch) : nullptr; reject != nullptr) {
+      if (const auto* reject = torch ? subject.knowledge.torch_list_reject(entry, *torch) : nullptr;
+          reject != nullptr) {
         found.reason = "arch_list_rejected";
-        found.explanation = fmt::format("torch {} refuses '{}' in TORCH_CUDA_ARCH_LIST: unknown CUDA arch ({})", torch->text(),
-                                        entry, reject->source);
+        found.explanation = fmt::format("torch {} refuses '{}' in TORCH_CUDA_ARCH_LIST: unknown CUDA arch ({})",
+                                        torch->text(), entry, reject->source);
         return found;
       }
       std::string target(entry);
@@ -66,7 +70,8 @@ TorchTargets torch_targets(const Subject& subject, const std::vector<Version>& c
   for (const auto& arch : archs->archs) highest = std::max(highest, without_ptx(arch));
   std::vector<std::string> texts;
   for (const auto& compute_cap : compute_caps)
-    if (const auto text = std::min(compute_cap, highest).text(); std::find(texts.begin(), texts.end(), text) == texts.end())
+    if (const auto text = std::min(compute_cap, highest).text();
+        std::find(texts.begin(), texts.end(), text) == texts.end())
       texts.push_back(text);
   std::sort(texts.begin(), texts.end());
   for (const auto& text : texts) found.targets.push_back(plain_target(Version::of(text)));
@@ -81,8 +86,9 @@ Resolution resolve_torch_extensions(const Subject& subject) {
   if (!gpus.unknown.empty()) return conclude(resolution, Outcome::unknown, "gpus_unknown", gpus.unknown);
   resolution.gpus_cc = each_once(gpus.compute_caps);
   evidence.push_back(gpus.how);
-  evidence.push_back(fmt::format("torch {} in {}, built for CUDA {}", resolution.library_version, subject.python.path,
-                                 resolution.torch_cuda ? resolution.torch_cuda->text() : "no version that could be read"));
+  evidence.push_back(
+      fmt::format("torch {} in {}, built for CUDA {}", resolution.library_version, subject.python.path,
+                  resolution.torch_cuda ? resolution.torch_cuda->text() : "no version that could be read"));
 
   const auto targets = torch_targets(subject, gpus.compute_caps);
   resolution.targets = targets.targets;
@@ -105,17 +111,20 @@ Resolution resolve_torch_extensions(const Subject& subject) {
                     fmt::format("torch extensions could not be built here: there is no {}", nvcc.path));
   resolution.compiler_version = resolution.asked_version = nvcc.version;
   resolution.asked_from = "nvcc";
-  evidence.push_back(fmt::format("{} is CUDA {}", nvcc.path, nvcc.version ? nvcc.version->text() : "of no known version"));
+  evidence.push_back(
+      fmt::format("{} is CUDA {}", nvcc.path, nvcc.version ? nvcc.version->text() : "of no known version"));
   if (nvcc.version && resolution.torch_cuda && nvcc.version->major() != resolution.torch_cuda->major())
-    return conclude(resolution, Outcome::risk, "major_mismatch",
-                    fmt::format("torch is built for CUDA {} and the compiler is CUDA {}: setuptools' BuildExtension refuses "
-                                "the pair, JIT loading does not ask",
-                                resolution.torch_cuda->text(), nvcc.version->text()));
+    return conclude(
+        resolution, Outcome::risk, "major_mismatch",
+        fmt::format("torch is built for CUDA {} and the compiler is CUDA {}: setuptools' BuildExtension refuses "
+                    "the pair, JIT loading does not ask",
+                    resolution.torch_cuda->text(), nvcc.version->text()));
   if (!targets.unknown.empty()) return conclude(resolution, Outcome::unknown, "targets_unknown", targets.unknown);
   for (const auto& target : targets.targets) {
     const auto* row = subject.knowledge.gpu_target(target.substr(0, target.find('+')));
     if (row == nullptr || !nvcc.version)
-      return conclude(resolution, Outcome::unknown, "target_unknown", fmt::format("target {} is not in the tables", target));
+      return conclude(resolution, Outcome::unknown, "target_unknown",
+                      fmt::format("target {} is not in the tables", target));
     if (!row->known_to(*nvcc.version))
       return conclude(resolution, Outcome::risk, "target_unknown_to_compiler",
                       fmt::format("nvcc {} cannot build sm_{}, which needs {} ({})", nvcc.version->text(), row->target,
@@ -135,7 +144,8 @@ Resolution resolve_torch(const Subject& subject) {
   if (!gpus.unknown.empty()) return conclude(resolution, Outcome::unknown, "gpus_unknown", gpus.unknown);
   resolution.gpus_cc = each_once(gpus.compute_caps);
   evidence.push_back(gpus.how);
-  evidence.push_back(fmt::format("torch {} in {}, built for CUDA {}", resolution.library_version, subject.python.path, cuda.text()));
+  evidence.push_back(
+      fmt::format("torch {} in {}, built for CUDA {}", resolution.library_version, subject.python.path, cuda.text()));
 
   const auto objection = driver_objection(subject, cuda);
   if (!objection.unknown.empty()) return conclude(resolution, Outcome::unknown, "driver_unknown", objection.unknown);
@@ -158,8 +168,8 @@ Resolution resolve_torch(const Subject& subject) {
     if (!covered)
       return conclude(resolution, Outcome::broken, "wheel_lacks_arch",
                       fmt::format("the {} wheel of torch {} holds code for {} and none for compute capability {} ({})",
-                                  archs->variant, resolution.library_version, join(archs->archs, " "), compute_cap.text(),
-                                  archs->source));
+                                  archs->variant, resolution.library_version, join(archs->archs, " "),
+                                  compute_cap.text(), archs->source));
   }
   return conclude(resolution, Outcome::ok, "", "the driver and the GPUs can run this torch");
 }

@@ -5,8 +5,9 @@
 #include "base/text.hpp"
 #include "derive/resolve.hpp"
 
-// Triton assembles with the ptxas of its wheel and never looks at CUDA_HOME or PATH. From compute capability 10.0 on it takes
-// `ptxas-blackwell` where the wheel has one, and then only TRITON_PTXAS_BLACKWELL_PATH overrides it (python/triton/knobs.py).
+// Triton assembles with the ptxas of its wheel and never looks at CUDA_HOME or PATH. From compute capability 10.0 on it
+// takes `ptxas-blackwell` where the wheel has one, and then only TRITON_PTXAS_BLACKWELL_PATH overrides it
+// (python/triton/knobs.py).
 
 namespace trueup {
 namespace {
@@ -19,7 +20,8 @@ struct Assembler {
   std::string unknown;
 };
 
-std::optional<Version> bundled(const Subject& subject, const std::string& name, const Version& triton, std::string& from) {
+std::optional<Version> bundled(const Subject& subject, const std::string& name, const Version& triton,
+                               std::string& from) {
   if (const auto file = subject.python.ptxas.find(name); file != subject.python.ptxas.end()) {
     from = "asked";
     if (auto version = Version::parse(file->second)) return *std::move(version);
@@ -46,7 +48,8 @@ Assembler find_assembler(const Subject& subject, const Version& compute_cap, con
     // A path that does not exist is skipped without a word.
   }
   const auto version = bundled(subject, name, triton, from);
-  Assembler found{directory + name, version, "bundled", fmt::format("{} is not set; the wheel's {}, {}", override, name, from), {}};
+  Assembler found{
+      directory + name, version, "bundled", fmt::format("{} is not set; the wheel's {}, {}", override, name, from), {}};
   if (!version) {
     const auto why = subject.python.unknown.find("ptxas");
     found.unknown = fmt::format("the version of Triton's {} is unknown{}", name,
@@ -78,20 +81,22 @@ Resolution resolve_triton(const Subject& subject) {
     resolution.rule_detail = assembler.detail;
     const auto target = plain_target(compute_cap) + (compute_cap.major() >= 9 ? "a" : "");
     resolution.targets.push_back(target);
-    if (!assembler.unknown.empty()) return conclude(resolution, Outcome::unknown, "compiler_unknown", assembler.unknown);
+    if (!assembler.unknown.empty())
+      return conclude(resolution, Outcome::unknown, "compiler_unknown", assembler.unknown);
     resolution.compiler_version = resolution.asked_version = assembler.version;
     resolution.asked_from = assembler.path.substr(assembler.path.rfind('/') + 1);
     evidence.push_back(fmt::format("{} is {} ({})", assembler.path, assembler.version->text(), assembler.detail));
     const auto* row = subject.knowledge.gpu_target(target);
     if (row == nullptr)
-      return conclude(resolution, Outcome::unknown, "target_unknown",
-                      fmt::format("which assembler knows sm_{} is not in the tables of {}", target, subject.knowledge.as_of));
+      return conclude(
+          resolution, Outcome::unknown, "target_unknown",
+          fmt::format("which assembler knows sm_{} is not in the tables of {}", target, subject.knowledge.as_of));
     if (!row->known_to(*assembler.version)) {
       evidence.push_back(fmt::format("sm_{} needs {} or newer ({})", target, row->min_nvcc.text(), row->source));
-      return conclude(resolution, Outcome::broken, "target_unknown_to_compiler",
-                      fmt::format("Triton {} assembles with {} {}, which does not know sm_{}: it needs {} or newer",
-                                  version->text(), resolution.asked_from, assembler.version->text(), target,
-                                  row->min_nvcc.text()));
+      return conclude(
+          resolution, Outcome::broken, "target_unknown_to_compiler",
+          fmt::format("Triton {} assembles with {} {}, which does not know sm_{}: it needs {} or newer",
+                      version->text(), resolution.asked_from, assembler.version->text(), target, row->min_nvcc.text()));
     }
     const auto objection = driver_objection(subject, *assembler.version);
     if (!objection.unknown.empty()) return conclude(resolution, Outcome::unknown, "driver_unknown", objection.unknown);
@@ -102,7 +107,8 @@ Resolution resolve_triton(const Subject& subject) {
     }
   }
 
-  // Its launcher stubs are C, compiled when a kernel first runs. Engines do that; a program that only loads torch does not.
+  // Its launcher stubs are C, compiled when a kernel first runs. Engines do that; a program that only loads torch does
+  // not.
   const bool certain = subject.python.package("vllm") != nullptr || subject.python.package("sglang") != nullptr;
   const auto outcome = certain ? Outcome::broken : Outcome::risk;
   const auto path = search_path(subject);
@@ -112,10 +118,11 @@ Resolution resolve_triton(const Subject& subject) {
     if (gcc.value.empty() && clang.value.empty()) {
       if (!gcc.unknown.empty()) return conclude(resolution, Outcome::unknown, "tools_unknown", gcc.unknown);
       if (!clang.unknown.empty()) return conclude(resolution, Outcome::unknown, "tools_unknown", clang.unknown);
-      return conclude(resolution, outcome, "host_compiler_missing",
-                      fmt::format("Triton compiles its launchers when a kernel first runs, and finds neither gcc nor clang in "
-                                  "PATH={}, nor is CC set",
-                                  path));
+      return conclude(
+          resolution, outcome, "host_compiler_missing",
+          fmt::format("Triton compiles its launchers when a kernel first runs, and finds neither gcc nor clang in "
+                      "PATH={}, nor is CC set",
+                      path));
     }
   }
   if (!subject.python.python_h && !subject.python.unknown.contains("python_h"))

@@ -1,9 +1,8 @@
-#include "trueup/derived.hpp"
-
 #include <nlohmann/json.hpp>
 
 #include "derive/what_if.hpp"
 #include "support/catch.hpp"
+#include "trueup/derived.hpp"
 #include "unit/derive/derive_cases.hpp"
 
 namespace trueup {
@@ -48,8 +47,10 @@ TEST_CASE("derive says of every recorded host what its libraries would do", "[un
       json candidates = json::array();
       for (const auto& each : derived.at("resolutions"))
         if (each.at("library") == expected.at("library")) candidates.push_back(each);
-      INFO(c.name << ": " << c.document.at("what") << "\nexpected " << expected.dump(1) << "\ngot " << candidates.dump(1));
-      CHECK(std::any_of(candidates.begin(), candidates.end(), [&](const json& each) { return test::is_part(expected, each); }));
+      INFO(c.name << ": " << c.document.at("what") << "\nexpected " << expected.dump(1) << "\ngot "
+                  << candidates.dump(1));
+      CHECK(std::any_of(candidates.begin(), candidates.end(),
+                        [&](const json& each) { return test::is_part(expected, each); }));
     }
     for (const auto& expected : c.document.value("caches", json::array())) {
       INFO(c.name << ": expected " << expected.dump(1) << "\ngot " << derived.at("caches").dump(1));
@@ -71,9 +72,13 @@ TEST_CASE("a module under one name of the right toolkit is not stale", "[unit][d
 
 TEST_CASE("the chain of the incident leads from the GPU to the empty set", "[unit][derive][flashinfer]") {
   const auto resolution = flashinfer_after({});
-  const std::vector<std::string> links = {"8 x compute capability 12.0",   "flashinfer-python 0.6.12",
-                                          "environment of the unit",       "/usr/local/cuda -> /usr/local/cuda-12.8",
-                                          "/usr/local/cuda/bin/nvcc is CUDA 12.8", "requires CUDA >= 12.9", "is empty"};
+  const std::vector<std::string> links = {"8 x compute capability 12.0",
+                                          "flashinfer-python 0.6.12",
+                                          "environment of the unit",
+                                          "/usr/local/cuda -> /usr/local/cuda-12.8",
+                                          "/usr/local/cuda/bin/nvcc is CUDA 12.8",
+                                          "requires CUDA >= 12.9",
+                                          "is empty"};
   REQUIRE(resolution.evidence.size() == links.size());
   for (std::size_t i = 0; i < links.size(); ++i) CHECK_THAT(resolution.evidence[i], ContainsSubstring(links[i]));
   CHECK_THAT(resolution.gate_rule, ContainsSubstring("FlashInfer 0.6.8rc1 to 0.6.18"));
@@ -84,8 +89,10 @@ TEST_CASE("the chain of the incident leads from the GPU to the empty set", "[uni
 TEST_CASE("a fault of the gate comes with what people try, judged", "[unit][derive][flashinfer]") {
   const auto judged = flashinfer_after({AddToolkit{cuda_130()}}).alternatives;
   REQUIRE(judged.size() == 4);
-  CHECK_THAT(judged[0], ContainsSubstring("FLASHINFER_CUDA_ARCH_LIST=12.0f does not help: ") && ContainsSubstring("compute_120f"));
-  CHECK_THAT(judged[1], ContainsSubstring("FLASHINFER_CUDA_ARCH_LIST=12.0 does not help: ") && ContainsSubstring("is imported"));
+  CHECK_THAT(judged[0],
+             ContainsSubstring("FLASHINFER_CUDA_ARCH_LIST=12.0f does not help: ") && ContainsSubstring("compute_120f"));
+  CHECK_THAT(judged[1],
+             ContainsSubstring("FLASHINFER_CUDA_ARCH_LIST=12.0 does not help: ") && ContainsSubstring("is imported"));
   CHECK_THAT(judged[2], ContainsSubstring("FLASHINFER_CUDA_ARCH_LIST=12.0a is a stop-gap: "));
   CHECK_THAT(judged[3], ContainsSubstring("CUDA_HOME=/usr/local/cuda-13.0 helps: "));
   CHECK(flashinfer_after({}, "h100").alternatives.empty());
@@ -109,13 +116,16 @@ TEST_CASE("what-if judges the alternatives of the incident", "[unit][derive][wha
   CHECK(stop_gap.targets == std::vector<std::string>{"120a"});
 
   CHECK(flashinfer_after({AddToolkit{cuda_130()}}).reason == "arch_set_empty");  // beside is not enough
-  const auto proper = flashinfer_after({AddToolkit{cuda_130()}, SetVariable{kUnit, "CUDA_HOME", "/usr/local/cuda-13.0"}});
+  const auto proper =
+      flashinfer_after({AddToolkit{cuda_130()}, SetVariable{kUnit, "CUDA_HOME", "/usr/local/cuda-13.0"}});
   CHECK(proper.outcome == Outcome::ok);
   CHECK(proper.targets == std::vector<std::string>{"120f"});
-  CHECK(flashinfer_after({SetVariable{kUnit, "CUDA_HOME", "/usr/local/cuda-13.0"}}).outcome == Outcome::broken);  // not installed
+  CHECK(flashinfer_after({SetVariable{kUnit, "CUDA_HOME", "/usr/local/cuda-13.0"}}).outcome ==
+        Outcome::broken);  // not installed
 }
 
-TEST_CASE("pinning 13.0 cures every recorded SM 12.x host whose only fault is the gate", "[property][derive][what_if]") {
+TEST_CASE("pinning 13.0 cures every recorded SM 12.x host whose only fault is the gate",
+          "[property][derive][what_if]") {
   for (const auto& path : test::cases_in("derive", ".json")) {
     const auto name = path.stem().string();
     const auto facts = test::derive_case(name).facts;
@@ -125,7 +135,8 @@ TEST_CASE("pinning 13.0 cures every recorded SM 12.x host whose only fault is th
       return each.library == "flashinfer" && (each.reason == "arch_set_empty" || each.reason == "gpu_dropped_by_gate");
     });
     if (fault == before.resolutions.end()) continue;
-    const auto after = flashinfer_after({AddToolkit{cuda_130()}, SetVariable{kUnit, "CUDA_HOME", "/usr/local/cuda-13.0"}}, name);
+    const auto after =
+        flashinfer_after({AddToolkit{cuda_130()}, SetVariable{kUnit, "CUDA_HOME", "/usr/local/cuda-13.0"}}, name);
     INFO(name << ": " << after.explanation);
     CHECK(after.outcome == Outcome::ok);
   }
@@ -149,8 +160,8 @@ TEST_CASE("derive answers with any section unknown, and never calls that ok", "[
     for (const auto& resolution : derived.resolutions) {
       INFO(section << ", " << resolution.library << ": " << resolution.reason << ": " << resolution.explanation);
       CHECK_FALSE(resolution.explanation.empty());
-      if (resolution.library == "flashinfer" &&
-          (section == "gpus" || section == "toolkits" || section == "python_envs" || section == "tools" || section == "driver"))
+      if (resolution.library == "flashinfer" && (section == "gpus" || section == "toolkits" ||
+                                                 section == "python_envs" || section == "tools" || section == "driver"))
         CHECK(resolution.outcome == Outcome::unknown);
     }
   }

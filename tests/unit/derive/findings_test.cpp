@@ -50,15 +50,18 @@ Assessment assess(const test::DeriveCase& c) {
 std::string summary(const Assessment& assessment) {
   std::string text;
   for (const auto& finding : assessment.findings) {
-    text += std::string(to_string(finding.severity)) + " " + finding.key() + (finding.root ? " (root): " : ": ") + finding.title + "\n";
+    text += std::string(to_string(finding.severity)) + " " + finding.key() + (finding.root ? " (root): " : ": ") +
+            finding.title + "\n";
     for (const auto& line : finding.evidence) text += "    " + line + "\n";
   }
-  for (const auto& each : assessment.not_evaluated) text += "not evaluated " + each.check + " " + each.about + ": " + each.why + "\n";
+  for (const auto& each : assessment.not_evaluated)
+    text += "not evaluated " + each.check + " " + each.about + ": " + each.why + "\n";
   return text;
 }
 
 const Finding* find(const Assessment& assessment, const std::string& key) {
-  const auto found = std::find_if(assessment.findings.begin(), assessment.findings.end(), [&](const Finding& each) { return each.key() == key; });
+  const auto found = std::find_if(assessment.findings.begin(), assessment.findings.end(),
+                                  [&](const Finding& each) { return each.key() == key; });
   return found == assessment.findings.end() ? nullptr : &*found;
 }
 
@@ -97,23 +100,27 @@ TEST_CASE("shipped checks find on every recorded host what is wrong, and nothing
     }
     json skipped = json::array();
     for (const auto& each : assessment.not_evaluated) skipped.push_back(each.check);
-    for (const auto& check : expected.value("not_evaluated", json::array())) CHECK(std::find(skipped.begin(), skipped.end(), check) != skipped.end());
+    for (const auto& check : expected.value("not_evaluated", json::array()))
+      CHECK(std::find(skipped.begin(), skipped.end(), check) != skipped.end());
     if (!expected.contains("not_evaluated")) CHECK(skipped == json::array());
   }
 }
 
-TEST_CASE("the incident's finding carries its chain, its journal line and the alternatives", "[unit][derive][playbooks]") {
+TEST_CASE("the incident's finding carries its chain, its journal line and the alternatives",
+          "[unit][derive][playbooks]") {
   const auto assessment = assess(test::derive_case("ct200"));
   REQUIRE_FALSE(assessment.findings.empty());
   const auto& root = assessment.findings.front();
   CHECK(root.check == "flashinfer.arch-set-empty");
   CHECK(root.severity == Severity::error);
-  CHECK_THAT(root.title, ContainsSubstring("sglang-k26.service failed, and will fail again at the first sampled request"));
+  CHECK_THAT(root.title,
+             ContainsSubstring("sglang-k26.service failed, and will fail again at the first sampled request"));
   const auto evidence = join(root.evidence, "\n");
-  for (const auto* part : {"compute capability 12.0", "default /usr/local/cuda", "/usr/local/cuda/bin/nvcc is CUDA 12.8", "flashinfer-python 0.6.12",
-                           "requires CUDA >= 12.9", "empty", "journal: RuntimeError: FlashInfer requires GPUs with sm75",
-                           "FLASHINFER_CUDA_ARCH_LIST=12.0f does not help", "FLASHINFER_CUDA_ARCH_LIST=12.0a is a stop-gap",
-                           "before: FlashInfer 0.6.5 built 1 module for 120a"})
+  for (const auto* part :
+       {"compute capability 12.0", "default /usr/local/cuda", "/usr/local/cuda/bin/nvcc is CUDA 12.8",
+        "flashinfer-python 0.6.12", "requires CUDA >= 12.9", "empty",
+        "journal: RuntimeError: FlashInfer requires GPUs with sm75", "FLASHINFER_CUDA_ARCH_LIST=12.0f does not help",
+        "FLASHINFER_CUDA_ARCH_LIST=12.0a is a stop-gap", "before: FlashInfer 0.6.5 built 1 module for 120a"})
     CHECK_THAT(evidence, ContainsSubstring(part));
 
   const auto* failed = find(assessment, "service.failed@sglang-k26.service");
@@ -126,11 +133,16 @@ TEST_CASE("the incident's finding carries its chain, its journal line and the al
 
 TEST_CASE("signal 9 is called want of memory only with a record of it", "[unit][derive][playbooks]") {
   auto c = test::derive_case("ct200");
-  c.facts["journal"].push_back({{"signature", "kernel.oom-kill"}, {"source", "kernel"}, {"unit", ""}, {"time", 1},
-                                {"text", "oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/system.slice/sglang-k26.service,task=python3"}});
+  c.facts["journal"].push_back(
+      {{"signature", "kernel.oom-kill"},
+       {"source", "kernel"},
+       {"unit", ""},
+       {"time", 1},
+       {"text", "oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/system.slice/sglang-k26.service,task=python3"}});
   CHECK(find(assess(c), "service.oom-killed@sglang-k26.service") != nullptr);
 
-  c.facts["journal"].back()["text"] = "oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/system.slice/other.service,task=python3";
+  c.facts["journal"].back()["text"] =
+      "oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/system.slice/other.service,task=python3";
   CHECK(find(assess(c), "service.oom-killed@sglang-k26.service") == nullptr);
 
   c.facts["journal"] = nullptr;
@@ -138,7 +150,8 @@ TEST_CASE("signal 9 is called want of memory only with a record of it", "[unit][
   const auto blind = assess(c);
   INFO(summary(blind));
   CHECK(find(blind, "service.oom-killed@sglang-k26.service") == nullptr);
-  CHECK(std::any_of(blind.not_evaluated.begin(), blind.not_evaluated.end(), [](const NotEvaluated& each) { return each.check == "service.oom-killed"; }));
+  CHECK(std::any_of(blind.not_evaluated.begin(), blind.not_evaluated.end(),
+                    [](const NotEvaluated& each) { return each.check == "service.oom-killed"; }));
 }
 
 TEST_CASE("a driver whose libraries were upgraded under it explains nvidia-smi", "[unit][derive][playbooks]") {

@@ -47,7 +47,9 @@ TEST_CASE("drivers belong to the branch below them", "[unit][derive][knowledge]"
 
 TEST_CASE("product names give the compute capability, the first match counting", "[unit][derive][knowledge]") {
   const auto knowledge = test::shipped_knowledge();
-  const auto of = [&](const char* name) { return knowledge.product_compute_cap(name).value_or(Version::of("0")).text(); };
+  const auto of = [&](const char* name) {
+    return knowledge.product_compute_cap(name).value_or(Version::of("0")).text();
+  };
   CHECK(of("NVIDIA RTX PRO 6000 Blackwell Server Edition") == "12.0");
   CHECK(of("NVIDIA GB300") == "10.3");
   CHECK(of("NVIDIA GB10") == "12.1");
@@ -67,7 +69,8 @@ cuda_majors:
   - {cuda_major: 11, min_driver: "450.80.02", source: seen, confidence: sure}
   - {cuda_major: 10, min_driver: "410.48", source: seen, confidence: verified, colour: red}
   - {cuda_major: 9, min_driver: "390.10", source: seen, confidence: verified}
-)"}}, errors);
+)"}},
+                                        errors);
   REQUIRE(errors.size() == 4);
   CHECK(to_string(errors[0]) == "k.yaml:5:55: row of cuda_majors: unknown source 'sean'; did you mean 'seen'?");
   CHECK(errors[1].at->line == 6);
