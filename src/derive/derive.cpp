@@ -43,23 +43,29 @@ bool has_gpu(const Environment& environment) {
   return environment.gpus.is_unknown() || !items(environment.gpus).empty();
 }
 
-// What people try where FlashInfer's gate refuses the compiler, each resolved as if it were set: lists that step around
-// the gate, and the host's other toolkits.
+// What people try where FlashInfer's gate refuses the compiler, each resolved as if it were done: lists that step
+// around the gate, a patch of its source, the host's other toolkits.
 std::vector<std::string> judge_alternatives(const Subject& subject, const Resolution& fault) {
   std::vector<std::string> judged;
-  const auto judge = [&](const std::string& name, const std::string& value) {
-    auto consumer = subject.consumer;
-    consumer.env[name] = value;
-    const auto result = resolve_flashinfer({subject.host, subject.knowledge, consumer, subject.python});
+  const auto judge = [&](const std::string& what, const Consumer& consumer, const PythonEnv& python) {
+    const auto result = resolve_flashinfer({subject.host, subject.knowledge, consumer, python});
     const auto* verdict = result.outcome == Outcome::ok     ? "helps"
                           : result.outcome == Outcome::risk ? "is a stop-gap"
                                                             : "does not help";
     if (result.outcome != Outcome::unknown)
-      judged.push_back(fmt::format("{}={} {}: {}", name, value, verdict, result.explanation));
+      judged.push_back(fmt::format("{} {}: {}", what, verdict, result.explanation));
   };
-  for (const auto* suffix : {"f", "", "a"}) judge("FLASHINFER_CUDA_ARCH_LIST", fault.dropped.front() + suffix);
+  const auto judge_variable = [&](const std::string& name, const std::string& value) {
+    auto consumer = subject.consumer;
+    consumer.env[name] = value;
+    judge(fmt::format("{}={}", name, value), consumer, subject.python);
+  };
+  for (const auto* suffix : {"f", "", "a"}) judge_variable("FLASHINFER_CUDA_ARCH_LIST", fault.dropped.front() + suffix);
+  auto patched = subject.python;
+  patched.flashinfer_gate = "none";
+  judge("patching the gate away (until the next upgrade)", subject.consumer, patched);
   for (const auto& toolkit : items(subject.host.environment().toolkits))
-    if (toolkit.has_nvcc && toolkit.path != fault.root_resolved) judge("CUDA_HOME", toolkit.path);
+    if (toolkit.has_nvcc && toolkit.path != fault.root_resolved) judge_variable("CUDA_HOME", toolkit.path);
   return judged;
 }
 

@@ -514,9 +514,13 @@ class FlashInfer {
         continue;
       say(fmt::format("{} asks torch.version.cuda ({}) and builds for compute_{}, whatever the targets are ({})",
                       row.module, result_.torch_cuda->text(), row.target, row.source));
-      return end(Outcome::risk, "fixed_target_unknown_to_compiler",
-                 fmt::format("{} follows torch's CUDA {} and builds for compute_{}, which {} (CUDA {}) does not know",
-                             row.module, result_.torch_cuda->text(), row.target, compiler_.path, compiler.text()));
+      return end(
+          Outcome::risk, "fixed_target_unknown_to_compiler",
+          fmt::format(
+              "it builds for {}, with slower or missing NVFP4 kernels on SM 12.x; {} alone follows torch's CUDA {} and "
+              "asks for compute_{}, which {} (CUDA {}) does not know",
+              join(result_.targets, " "), row.module, result_.torch_cuda->text(), row.target, compiler_.path,
+              compiler.text()));
     }
     if (from_list_ && sees_sm12() && gated())
       return end(Outcome::risk, "list_bypasses_gate",

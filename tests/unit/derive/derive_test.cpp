@@ -88,13 +88,15 @@ TEST_CASE("the chain of the incident leads from the GPU to the empty set", "[uni
 
 TEST_CASE("a fault of the gate comes with what people try, judged", "[unit][derive][flashinfer]") {
   const auto judged = flashinfer_after({AddToolkit{cuda_130()}}).alternatives;
-  REQUIRE(judged.size() == 4);
+  REQUIRE(judged.size() == 5);
   CHECK_THAT(judged[0],
              ContainsSubstring("FLASHINFER_CUDA_ARCH_LIST=12.0f does not help: ") && ContainsSubstring("compute_120f"));
   CHECK_THAT(judged[1],
              ContainsSubstring("FLASHINFER_CUDA_ARCH_LIST=12.0 does not help: ") && ContainsSubstring("is imported"));
   CHECK_THAT(judged[2], ContainsSubstring("FLASHINFER_CUDA_ARCH_LIST=12.0a is a stop-gap: "));
-  CHECK_THAT(judged[3], ContainsSubstring("CUDA_HOME=/usr/local/cuda-13.0 helps: "));
+  CHECK_THAT(judged[3], ContainsSubstring("patching the gate away (until the next upgrade) does not help: ") &&
+                            ContainsSubstring("compute_120f"));
+  CHECK_THAT(judged[4], ContainsSubstring("CUDA_HOME=/usr/local/cuda-13.0 helps: "));
   CHECK(flashinfer_after({}, "h100").alternatives.empty());
 }
 
