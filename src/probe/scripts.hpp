@@ -7,5 +7,6 @@ namespace trueup {
 // Made from the .sh files beside this one by embed.cmake.
 extern const std::string_view kBundleScript;
 extern const std::string_view kProbeLibrary;
+extern const std::string_view kConsumersLibrary;
 
 }  // namespace trueup

