@@ -1,11 +1,15 @@
 #include "load/yaml.hpp"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <unordered_set>
 
 #include "base/text.hpp"
 
@@ -15,55 +19,134 @@ namespace {
 constexpr int kMostNodes = 200'000;
 constexpr int kDeepest = 100;
 
-struct YamlReader {
-  const std::string& file;
-  int nodes = 0;
+SourcePos position(const std::string& file, const YAML::Mark& mark) {
+  if (mark.is_null()) return {file, 0, 0};
+  return {file, mark.line + 1, mark.column + 1};
+}
 
-  SourcePos position(const YAML::Mark& mark) const {
-    if (mark.is_null()) return {file, 0, 0};
-    return {file, mark.line + 1, mark.column + 1};
+// Builds the tree while yaml-cpp parses, so that a bound is met before the memory is gone. YAML::LoadAll has no bounds,
+// and never returns for `,a]` (0.7 and 0.8): what cannot follow a document is another, empty document to it, again and
+// again.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(const std::string& file) : file_(file) {}
+
+  struct Refused {  // thrown: the parser offers no other way out
+    Error error;
+  };
+
+  YamlNode take_root() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (std::exchange(started_, true))
+      refuse(ErrorKind::malformed, "expected the end: a file holds one YAML document", position(file_, mark));
+    root_.at = position(file_, mark);
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add({.at = position(file_, mark)}, anchor, 1); }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    auto node = make(YamlNode::Kind::scalar, mark, tag);
+    node.scalar = value;
+    node.quoted = tag == "!";  // what yaml-cpp calls a scalar in quotes; '?' is a plain one
+    add(std::move(node), anchor, 1);
   }
 
-  Result<YamlNode> read(const YAML::Node& from, int depth) {
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchored_.find(anchor);
+    if (found == anchored_.end())
+      refuse(ErrorKind::malformed, "an alias stands inside what it names", position(file_, mark));
+    count(found->second.nodes, position(file_, mark));
+    add(found->second.node, 0, found->second.nodes);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(make(YamlNode::Kind::sequence, mark, tag), anchor);
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(make(YamlNode::Kind::map, mark, tag), anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Open {
     YamlNode node;
-    node.at = position(from.Mark());
-    if (++nodes > kMostNodes) return fail(ErrorKind::limit, fmt::format("more than {} nodes", kMostNodes), node.at);
-    if (depth > kDeepest) return fail(ErrorKind::limit, fmt::format("nested deeper than {}", kDeepest), node.at);
-    const std::string& tag = from.Tag();
-    node.quoted = tag == "!";  // what yaml-cpp calls a scalar in quotes; '?' is a plain one
+    YAML::anchor_t anchor;
+    int nodes = 1;         // with all that is below
+    bool has_key = false;  // of a map: the key of the next member was seen
+    std::unordered_set<std::string> keys = {};
+  };
+  struct Anchored {
+    YamlNode node;
+    int nodes;
+  };
+
+  [[noreturn]] static void refuse(ErrorKind kind, std::string message, SourcePos at) {
+    throw Refused{Error{kind, std::move(message), std::move(at), {}, {}}};
+  }
+
+  void count(int nodes, const SourcePos& at) {
+    if (nodes_ += nodes; nodes_ > kMostNodes)
+      refuse(ErrorKind::limit, fmt::format("more than {} nodes", kMostNodes), at);
+  }
+
+  YamlNode make(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag) const {
+    YamlNode node{.kind = kind, .at = position(file_, mark)};
     if (tag.size() > 1 && tag.front() == '!') node.tag = tag;
-    switch (from.Type()) {
-      case YAML::NodeType::Undefined:
-      case YAML::NodeType::Null: break;
-      case YAML::NodeType::Scalar:
-        node.kind = YamlNode::Kind::scalar;
-        node.scalar = from.Scalar();
-        break;
-      case YAML::NodeType::Sequence:
-        node.kind = YamlNode::Kind::sequence;
-        for (const auto& item : from) {
-          auto child = read(item, depth + 1);
-          if (!child) return child;
-          node.items.push_back(*std::move(child));
-        }
-        break;
-      case YAML::NodeType::Map:
-        node.kind = YamlNode::Kind::map;
-        for (const auto& member : from) {
-          const auto key_at = position(member.first.Mark());
-          if (!member.first.IsScalar()) return fail(ErrorKind::malformed, "expected a plain text as key", key_at);
-          const auto& key = member.first.Scalar();
-          if (node.find(key) != nullptr)
-            return fail(ErrorKind::malformed, fmt::format("key '{}' stands twice", printable(key)), key_at);
-          auto child = read(member.second, depth + 1);
-          if (!child) return child;
-          node.members.emplace_back(key, *std::move(child));
-          node.key_positions.push_back(key_at);
-        }
-        break;
-    }
     return node;
   }
+
+  void open(YamlNode node, YAML::anchor_t anchor) {
+    if (open_.size() >= kDeepest) refuse(ErrorKind::limit, fmt::format("nested deeper than {}", kDeepest), node.at);
+    if (!open_.empty() && open_.back().node.is_map() && !open_.back().has_key) refuse_key(node);
+    count(1, node.at);
+    open_.push_back({std::move(node), anchor});
+  }
+
+  void close() {
+    auto done = std::move(open_.back());
+    open_.pop_back();
+    nodes_ -= 1;  // add() counts it again
+    add(std::move(done.node), done.anchor, done.nodes);
+  }
+
+  [[noreturn]] static void refuse_key(const YamlNode& node) {
+    refuse(ErrorKind::malformed, "expected a plain text as key", node.at);
+  }
+
+  void add(YamlNode node, YAML::anchor_t anchor, int nodes) {
+    if (nodes == 1) count(1, node.at);
+    if (anchor != 0) anchored_.insert_or_assign(anchor, Anchored{node, nodes});
+    if (open_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    auto& parent = open_.back();
+    parent.nodes += nodes;
+    if (parent.node.is_sequence()) {
+      parent.node.items.push_back(std::move(node));
+    } else if (std::exchange(parent.has_key, !parent.has_key)) {
+      parent.node.members.back().second = std::move(node);
+    } else {
+      if (!node.is_scalar()) refuse_key(node);
+      if (!parent.keys.insert(node.scalar).second)
+        refuse(ErrorKind::malformed, fmt::format("key '{}' stands twice", printable(node.scalar)), node.at);
+      parent.node.members.emplace_back(std::move(node.scalar), YamlNode{});
+      parent.node.key_positions.push_back(std::move(node.at));
+    }
+  }
+
+  const std::string& file_;
+  YamlNode root_;
+  bool started_ = false;
+  int nodes_ = 0;
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, Anchored> anchored_;
 };
 
 bool is_core_null(std::string_view text) { return text == "~" || text == "null" || text == "Null" || text == "NULL"; }
@@ -86,36 +169,45 @@ std::optional<Number> whole_number(std::string_view text) {
 }  // namespace
 
 const YamlNode* YamlNode::find(std::string_view key) const {
-  const auto found = std::find_if(members.begin(), members.end(), [&](const auto& member) { return member.first == key; });
+  const auto found =
+      std::find_if(members.begin(), members.end(), [&](const auto& member) { return member.first == key; });
   return found == members.end() ? nullptr : &found->second;
 }
 
 std::string YamlNode::describe() const {
   switch (kind) {
-    case Kind::null: return "nothing";
-    case Kind::scalar: return fmt::format("'{}'", shorten(printable(scalar), 60));
-    case Kind::sequence: return "a list";
-    case Kind::map: return "a mapping";
+    case Kind::null:
+      return "nothing";
+    case Kind::scalar:
+      return fmt::format("'{}'", shorten(printable(scalar), 60));
+    case Kind::sequence:
+      return "a list";
+    case Kind::map:
+      return "a mapping";
   }
   return "nothing";
 }
 
 Result<YamlNode> parse_yaml(std::string_view text, const std::string& file) {
   try {
-    const auto documents = YAML::LoadAll(std::string(text));
-    if (documents.empty()) return YamlNode{.at = {file, 1, 1}};
-    if (documents.size() > 1)
-      return fail(ErrorKind::malformed, "expected one YAML document, found several", SourcePos{file, 1, 1});
-    YamlReader reader{file};
-    return reader.read(documents.front(), 0);
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    TreeBuilder builder(file);
+    while (parser.HandleNextDocument(builder)) continue;
+    auto root = builder.take_root();
+    if (root.at.line == 0) root.at = {file, 1, 1};
+    return root;
+  } catch (const TreeBuilder::Refused& refused) {
+    return fail(refused.error);
   } catch (const YAML::Exception& error) {
-    return fail(ErrorKind::malformed, fmt::format("not YAML: {}", error.msg), YamlReader{file}.position(error.mark));
+    return fail(ErrorKind::malformed, fmt::format("not YAML: {}", error.msg), position(file, error.mark));
   }
 }
 
 nlohmann::json yaml_to_json(const YamlNode& node) {
   switch (node.kind) {
-    case YamlNode::Kind::null: return nullptr;
+    case YamlNode::Kind::null:
+      return nullptr;
     case YamlNode::Kind::sequence: {
       auto list = nlohmann::json::array();
       for (const auto& item : node.items) list.push_back(yaml_to_json(item));
@@ -126,7 +218,8 @@ nlohmann::json yaml_to_json(const YamlNode& node) {
       for (const auto& [key, value] : node.members) record[key] = yaml_to_json(value);
       return record;
     }
-    case YamlNode::Kind::scalar: break;
+    case YamlNode::Kind::scalar:
+      break;
   }
   const std::string_view text = node.scalar;
   if (node.quoted || !node.tag.empty()) return node.scalar;
@@ -182,7 +275,8 @@ std::optional<long> YamlMap::integer(std::string_view key, long min, long max) {
   const auto* member = get(key);
   if (member == nullptr) return std::nullopt;
   if (const auto number = whole_number<long>(member->scalar); number && *number >= min && *number <= max) return number;
-  error(member->at, fmt::format("'{}': expected a whole number from {} to {}, got {}", key, min, max, member->describe()));
+  error(member->at,
+        fmt::format("'{}': expected a whole number from {} to {}, got {}", key, min, max, member->describe()));
   return std::nullopt;
 }
 

@@ -18,13 +18,33 @@ TEST_CASE("yaml refuses what would lose data, with the position", "[unit][load][
   const auto message = [](std::string_view text) { return to_string(parse_yaml(text, "f.yaml").error()); };
   CHECK(message("a: 1\na: 2\n") == "f.yaml:2:1: key 'a' stands twice");
   CHECK(message("a: [\n").find("f.yaml:2:1: not YAML") == 0);
-  CHECK(message("a: 1\n---\nb: 2\n") == "f.yaml:1:1: expected one YAML document, found several");
+  CHECK(message("a: 1\n---\nb: 2\n") == "f.yaml:2:1: expected the end: a file holds one YAML document");
+  CHECK(message("a: &x [*x]\n") == "f.yaml:1:8: an alias stands inside what it names");
+  CHECK(message("? [a]\n: 1\n") == "f.yaml:1:3: expected a plain text as key");
+  std::string deep;
+  for (int i = 0; i < 101; ++i) deep += "- ";
+  CHECK(message(deep + "x") == "f.yaml:1:201: nested deeper than 100");
   std::string bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
   for (int i = 1; i < 9; ++i) {
     bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
     for (int j = 0; j < 10; ++j) bomb += "*a" + std::to_string(i - 1) + (j < 9 ? "," : "]\n");
   }
   CHECK(message(bomb).find("more than 200000 nodes") != std::string::npos);
+}
+
+// Symptom: a stray ',' or ']' behind the document hung the loader until memory was gone. Cause: YAML::LoadAll takes it
+// for one more empty document and does not move on. Cure: parse events, one document.
+TEST_CASE("yaml ends at what cannot follow a document", "[unit][load][yaml]") {
+  for (const std::string text : {",evel: g]pu", "]", "a: 1\n]", "}"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_yaml(text, "f.yaml").has_value());
+  }
+}
+
+TEST_CASE("yaml aliases stand for what they name", "[unit][load][yaml]") {
+  const auto node = parse_yaml("a: &x {k: [1, ~]}\nb: *x\nc: &n\nd: [*n, *x]\n", "f.yaml");
+  REQUIRE(node.has_value());
+  CHECK(yaml_to_json(*node).dump() == R"({"a":{"k":[1,null]},"b":{"k":[1,null]},"c":null,"d":[null,{"k":[1,null]}]})");
 }
 
 TEST_CASE("a map reader reports every error and the nearest key", "[unit][load][yaml]") {
