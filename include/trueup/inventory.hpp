@@ -53,6 +53,7 @@ struct Inventory {
   std::vector<Host> hosts;    ///< in the order of the inventory
   std::vector<Group> groups;  ///< without `all`, which contains every host
   std::map<std::string, nlohmann::json> vars;  ///< host -> its variables, groups applied
+  std::vector<std::string> notes;  ///< what was left unread, for people: "group_vars/all/vault.yml: encrypted ..."
 };
 
 /// The hosts that `pattern` selects, in inventory order. Pattern: Ansible's. `a,b` or `a:b` union, `:&g` intersection, `:!x`

@@ -12,8 +12,7 @@
 namespace trueup {
 
 Result<std::string> ControllerDisk::read(const std::string& path) const {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return fail(ErrorKind::io, fmt::format("'{}' is a directory", path));
+  if (is_directory(path)) return fail(ErrorKind::io, fmt::format("'{}' is a directory", path));
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -33,6 +32,11 @@ std::vector<std::string> ControllerDisk::list(const std::string& directory) cons
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+bool ControllerDisk::is_directory(const std::string& path) const {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
 }
 
 }  // namespace trueup

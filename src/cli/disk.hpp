@@ -9,6 +9,7 @@ class ControllerDisk final : public FileAccess {
  public:
   Result<std::string> read(const std::string& path) const override;
   std::vector<std::string> list(const std::string& directory) const override;
+  bool is_directory(const std::string& path) const override;
 };
 
 }  // namespace trueup

@@ -14,6 +14,7 @@ struct FileAccess {
   virtual Result<std::string> read(const std::string& path) const = 0;
   /// Names in a directory, sorted; empty where there is none.
   virtual std::vector<std::string> list(const std::string& directory) const = 0;
+  virtual bool is_directory(const std::string& path) const { return !list(path).empty(); }
 };
 
 }  // namespace trueup
