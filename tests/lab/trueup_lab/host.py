@@ -486,9 +486,10 @@ def down(names):
     hosts = [Host(name) for name in names]
     for host in hosts:
         record = host.read() or {}
-        nspawn = record.get("nspawn")
-        if nspawn and system.is_alive(nspawn):
-            os.kill(nspawn[0], signal.SIGKILL)
+        for key in ("nspawn", "init"):
+            if record.get(key) and system.is_alive(record[key]):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(record[key][0], signal.SIGKILL)
     for host in hosts:
         record = host.read() or {}
         for key in ("nspawn", "init"):

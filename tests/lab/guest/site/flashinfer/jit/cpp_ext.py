@@ -1,8 +1,8 @@
 import functools
 import os
+import pathlib
 import re
 import subprocess
-import sysconfig
 
 import torch
 
@@ -50,7 +50,7 @@ def generate_ninja_build_for_op(name, sources, build_dir, data_dir):
     output = build_dir / f"{name}.so"
     return "\n".join([
         "ninja_required_version = 1.3", f"cxx = {os.environ.get('CXX', 'c++')}", f"nvcc = {nvcc}", f"cuda_home = {cuda_home}", "",
-        "common_cflags = -DTORCH_EXTENSION_NAME=$name -isystem " + sysconfig.get_path("include") +
+        "common_cflags = -DTORCH_EXTENSION_NAME=$name -isystem /usr/include/" + pathlib.Path(__file__).resolve().parents[3].name +
         " -isystem $cuda_home/include -isystem " + f"{data_dir}/include",
         "cuda_cflags = $common_cflags -std=c++17 " + " $\n    ".join(flags),
         "ldflags = -shared -L$cuda_home/lib64 -L$cuda_home/lib64/stubs -lcudart -lcuda", "",
