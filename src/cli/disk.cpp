@@ -1,6 +1,7 @@
 #include "cli/disk.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +14,10 @@ namespace trueup {
 
 Result<std::string> ControllerDisk::read(const std::string& path) const {
   if (is_directory(path)) return fail(ErrorKind::io, fmt::format("'{}' is a directory", path));
+  // What others can write is not ours to trust: it decides what runs as root on every host.
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & S_IWOTH) != 0)
+    return fail(Error{ErrorKind::io, fmt::format("'{}' can be written by everyone", path), {}, {}, "chmod o-w it"});
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;

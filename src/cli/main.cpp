@@ -1,6 +1,3 @@
-#include <cstdio>
+#include "cli/commands.hpp"
 
-int main() {
-  std::fputs("trueup: no command yet\n", stderr);
-  return 2;
-}
+int main(int argc, char** argv) { return trueup::run_command_line(argc, argv); }

@@ -1,0 +1,367 @@
+#include "cli/commands.hpp"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "cli/setup.hpp"
+#include "cli/terminal.hpp"
+
+#ifndef TRUEUP_VERSION
+#error "the build defines TRUEUP_VERSION"
+#endif
+
+namespace trueup {
+namespace {
+
+constexpr int kToolFailed = 1, kBadInput = 2;
+
+/// Sorts by time, and tells apart what started in one second on one machine.
+std::string make_run_id(std::chrono::system_clock::time_point started) {
+  return fmt::format("{:%Y%m%dT%H%M%SZ}-{}", fmt::gmtime(std::chrono::system_clock::to_time_t(started)), getpid());
+}
+
+int report_errors(const Errors& errors) {
+  for (const auto& error : errors) print_error(error);
+  return kBadInput;
+}
+
+/// Reports hold what hosts said: readable by their owner alone.
+Result<void> write_file(const std::string& path, std::string_view text) {
+  const auto failed = [&] {
+    return fail(ErrorKind::io, fmt::format("cannot write '{}': {}", path, std::generic_category().message(errno)));
+  };
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return failed();
+  while (!text.empty()) {
+    const auto written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno != EINTR) {
+      const auto error = failed();
+      close(file);
+      return error;
+    }
+    text.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
+  }
+  if (close(file) != 0) return failed();
+  return {};
+}
+
+Result<void> write_output(const RunReport& report, const Output& output, const Options& options) {
+  const bool to_terminal = output.path.empty() && is_terminal(STDOUT_FILENO);
+  const TableOptions table{output.path.empty() && wants_color(options.color, STDOUT_FILENO),
+                           to_terminal ? terminal_width(STDOUT_FILENO) : 100, options.verbosity};
+  const auto text = output.format == "json" ? render_json(report) : render_table(report, table);
+  if (!output.path.empty()) return write_file(output.path, text);
+  if (!std::cout.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
+    return fail(ErrorKind::io, "cannot write to standard output");
+  return {};
+}
+
+std::string_view outcome_of(const HostReport& host) {
+  if (host.status == HostStatus::unreachable) return "not reached";
+  if (host.error) return "cut off";
+  const auto& findings = host.assessment.findings;
+  const bool failing = std::any_of(findings.begin(), findings.end(),
+                                   [](const Finding& finding) { return finding.severity == Severity::error; });
+  return failing ? "errors found" : "no error found";
+}
+
+/// Everything between the command line and the reports: what `audit` and `facts` have in common.
+struct Session {
+  Auditor auditor;
+  std::vector<Host> hosts;
+  ProbingOptions probing;
+};
+
+std::optional<Session> prepare(const Options& options, int& status) {
+  Errors errors;
+  auto auditor = load_auditor(options, errors);
+  const auto inventory = load_inventories(options, errors);
+  auto hosts = errors.empty() ? selected_hosts(options, inventory, errors) : std::vector<Host>();
+  if (!auditor && errors.empty()) errors.push_back(auditor.error());
+  if (!errors.empty()) {
+    status = report_errors(errors);
+    return std::nullopt;
+  }
+  auto probing = probing_options(options);
+  if (!probing) {
+    status = report_errors({probing.error()});
+    return std::nullopt;
+  }
+  return Session{*std::move(auditor), std::move(hosts), *std::move(probing)};
+}
+
+/// Probes and judges every host. Error: the tool itself failed (an expression that never ends).
+Result<RunReport> run_audit(const Session& session, const Options& options) {
+  RunReport report;
+  report.started = std::chrono::system_clock::now();
+  report.id = make_run_id(report.started);
+  report.version = TRUEUP_VERSION;
+  report.fail_on = options.fail_on;
+  report.allowed_unknown = options.allow_unknown;
+  report.hosts.resize(session.hosts.size());
+  std::optional<Error> broken;
+  ProgressLine progress(options.quiet, session.hosts.size());
+  report.stopped = probe_hosts(
+      session.hosts, session.auditor.playbook, session.probing,
+      [&](HostProbing probing) {
+        const auto index = probing.host;
+        if (broken) return;
+        auto host = assess_host(session.auditor, session.hosts[index], std::move(probing));
+        if (!host) {
+          broken = std::move(host).error();
+          return;
+        }
+        progress.clear();
+        progress.host_done(host->name, outcome_of(*host));
+        report.hosts[index] = *std::move(host);
+      },
+      [&](const Progress& now) { progress.update(now); });
+  progress.clear();
+  report.finished = std::chrono::system_clock::now();
+  if (broken) return fail(*std::move(broken));
+  return report;
+}
+
+int audit(const Options& options) {
+  int status = 0;
+  const auto session = prepare(options, status);
+  if (!session) return status;
+  if (session->hosts.empty()) fmt::print(stderr, "warning: no host is selected by '{}'\n", printable(options.limit));
+  const auto report = run_audit(*session, options);
+  if (!report) {
+    print_error(report.error());
+    return kToolFailed;
+  }
+  for (const auto& output : options.outputs)
+    if (const auto written = write_output(*report, output, options); !written) {
+      print_error(written.error());
+      return kToolFailed;
+    }
+  return exit_status(*report);
+}
+
+int facts(const Options& options) {
+  int status = 0;
+  const auto session = prepare(options, status);
+  if (!session) return status;
+  const auto report = run_audit(*session, options);
+  if (!report) {
+    print_error(report.error());
+    return kToolFailed;
+  }
+  for (const auto& host : report->hosts) {
+    if (host.error) print_error(*host.error);
+    if (host.status == HostStatus::unreachable) continue;
+    auto document = environment_to_json(host.environment);
+    document["derived"] = derived_to_json(host.derived);
+    std::cout << document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  }
+  const bool all_read = !report->stopped && std::all_of(report->hosts.begin(), report->hosts.end(),
+                                                        [](const HostReport& host) { return !host.error; });
+  return all_read && !report->hosts.empty() ? 0 : 4;
+}
+
+int lint(const Options& options) {
+  Errors errors;
+  const auto auditor = load_auditor(options, errors);
+  if (!options.inventories.empty()) {
+    const auto inventory = load_inventories(options, errors);
+    for (const auto& host : inventory.hosts)
+      for (const auto& [setting, why] : host.refused)
+        errors.push_back(Error{ErrorKind::unsupported, fmt::format("host {}: {}: {}", host.name, setting, why), host.at, {}, {}});
+  }
+  if (!auditor && errors.empty()) errors.push_back(auditor.error());
+  if (!errors.empty()) return report_errors(errors);
+  const auto& playbook = auditor->playbook;
+  fmt::print("{} files: {} probes, {} checks, {} signatures; nothing wrong\n", playbook.files.size(),
+             playbook.probes.size(), playbook.checks.size(), playbook.signatures.size());
+  return 0;
+}
+
+int inventory_list(const Options& options) {
+  Errors errors;
+  const auto inventory = load_inventories(options, errors);
+  if (!errors.empty()) return report_errors(errors);
+  const auto hosts = select_hosts(inventory, options.limit);
+  if (!hosts) return report_errors({hosts.error()});
+  for (const auto& host : *hosts) {
+    const auto where = host.transport == TransportKind::local ? std::string("local")
+                                                              : fmt::format("{}:{}", host.address, host.port);
+    fmt::print("{}  {}{}{}\n", host.name, where, host.groups.empty() ? "" : "  ", join(host.groups, ","));
+  }
+  return 0;
+}
+
+// --- The command line -------------------------------------------------------------------------------------------------
+
+CLI::Validator duration_check() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const auto duration = parse_duration(text);
+        return duration ? std::string() : duration.error().message;
+      },
+      "DURATION");
+}
+
+struct Texts {
+  std::string connect_timeout = "10s", host_timeout = "60s", deadline, fail_on = "error";
+  std::vector<std::string> formats;
+};
+
+void add_inventory_options(CLI::App& command, Options& options) {
+  command.add_option("-i,--inventory", options.inventories,
+                     "inventory file, 'host1,host2,', '-' (standard input) or exec:PROGRAM; may be repeated")
+      ->allow_extra_args(false);
+  command.add_option("-l,--limit", options.limit, "which hosts: names, groups, globs, a:&b, a:!b");
+}
+
+void add_playbook_options(CLI::App& command, Options& options) {
+  command.add_option("-p,--playbook", options.playbooks, "playbook instead of the shipped ones; may be repeated")
+      ->allow_extra_args(false);
+  command.add_option("-t,--tags", options.tags, "only checks with one of these tags")->delimiter(',');
+}
+
+void add_connection_options(CLI::App& command, Options& options, Texts& texts) {
+  command.add_option("-u,--user", options.user, "log in as this account");
+  command.add_option("--private-key", options.private_key, "log in with this key file");
+  command.add_flag("-b,--become", options.become, "become root with sudo");
+  command.add_flag("-K,--ask-become-pass", options.ask_become_password, "ask for the sudo password");
+  command.add_option("--become-password-file", options.become_password_file, "file with the sudo password, mode 0600");
+  command.add_option("-f,--forks", options.forks, "hosts in flight")->check(CLI::Range(1, 10'000))->capture_default_str();
+  command.add_option("--connect-timeout", texts.connect_timeout, "limit of each step of a connection")
+      ->check(duration_check())->capture_default_str();
+  command.add_option("--host-timeout", texts.host_timeout, "limit of everything on one host")
+      ->check(duration_check())->capture_default_str();
+  command.add_option("--deadline", texts.deadline, "limit of the whole run")->check(duration_check());
+  command.add_flag("-v,--verbose", options.verbosity, "show more");
+  command.add_flag("-q,--quiet", options.quiet, "no progress");
+}
+
+void add_report_options(CLI::App& command, Options& options, Texts& texts) {
+  command.add_option("--format", texts.formats, "table or json, with :PATH into a file; may be repeated")
+      ->allow_extra_args(false);
+  command.add_option("--fail-on", texts.fail_on, "exit with 3 from this severity on")
+      ->check(CLI::IsMember({"error", "warning", "info"}))->capture_default_str();
+  command.add_option("--allow-unknown", options.allow_unknown, "a check whose 'not evaluated' does not count")
+      ->delimiter(',');
+  command.add_option("--color", options.color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))->capture_default_str();
+}
+
+/// Texts that CLI11 accepted -> values. Errors: a format that does not exist.
+Result<void> finish(Options& options, const Texts& texts) {
+  const std::vector<std::string> formats = {"table", "json"};
+  for (const auto& text : texts.formats) {
+    const auto colon = text.find(':');
+    Output output{text.substr(0, colon), colon == text.npos ? "" : text.substr(colon + 1)};
+    if (std::find(formats.begin(), formats.end(), output.format) == formats.end())
+      return fail(ErrorKind::usage, fmt::format("--format: unknown format '{}'{} (there are: {})", printable(output.format),
+                                                did_you_mean(output.format, formats), join(formats, ", ")));
+    options.outputs.push_back(std::move(output));
+  }
+  if (options.outputs.empty()) options.outputs.push_back({"table", ""});
+  options.connect_timeout = parse_duration(texts.connect_timeout).value();
+  options.host_timeout = parse_duration(texts.host_timeout).value();
+  if (!texts.deadline.empty()) options.deadline = parse_duration(texts.deadline).value();
+  options.fail_on = texts.fail_on == "info"      ? Severity::info
+                    : texts.fail_on == "warning" ? Severity::warning
+                                                 : Severity::error;
+  return {};
+}
+
+/// All names that a word on the command line could have been meant for.
+std::vector<std::string> known_words(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const auto* command : app.get_subcommands(nullptr)) words.push_back(command->get_name());
+  for (const auto* command : app.get_subcommands())
+    for (const auto* option : command->get_options())
+      for (const auto& name : option->get_lnames()) words.push_back("--" + name);
+  return words;
+}
+
+int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  std::string message = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const auto extras = app.remaining(true);
+    const auto word = extras.empty() ? std::string() : extras.front();
+    message = fmt::format("'{}' is not known here{}", word, did_you_mean(word.substr(0, word.find('=')), known_words(app)));
+  } else if (app.get_subcommands().empty()) {
+    message = "a command is missing";
+  }
+  fmt::print(stderr, "error: {}\n       see trueup --help, trueup COMMAND --help\n", printable(message));
+  return kBadInput;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  Options options;
+  Texts texts;
+  int status = 0;
+  CLI::App app("trueup finds out what state GPU inference hosts are really in, and says what is wrong and why.", "trueup");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", TRUEUP_VERSION);
+
+  auto* audit_command = app.add_subcommand("audit", "what is wrong on these hosts, and why; without -i: this machine");
+  add_inventory_options(*audit_command, options);
+  add_playbook_options(*audit_command, options);
+  add_connection_options(*audit_command, options, texts);
+  add_report_options(*audit_command, options, texts);
+  audit_command->callback([&] { status = audit(options); });
+
+  auto* facts_command = app.add_subcommand("facts", "the environment of a host, as JSON");
+  facts_command->add_option("HOST", options.limit, "which host; without -i: this machine");
+  facts_command->add_option("-i,--inventory", options.inventories, "inventory; as in audit")->allow_extra_args(false);
+  add_playbook_options(*facts_command, options);
+  add_connection_options(*facts_command, options, texts);
+  facts_command->callback([&] { status = facts(options); });
+
+  auto* lint_command = app.add_subcommand("lint", "whether playbooks and inventories are right; touches no host");
+  add_playbook_options(*lint_command, options);
+  lint_command->add_option("-i,--inventory", options.inventories, "inventory; as in audit")->allow_extra_args(false);
+  lint_command->callback([&] { status = lint(options); });
+
+  auto* inventory_command = app.add_subcommand("inventory", "what the inventory says");
+  inventory_command->require_subcommand(1);
+  auto* list_command = inventory_command->add_subcommand("list", "hosts, where they are reached, and their groups");
+  add_inventory_options(*list_command, options);
+  list_command->callback([&] { status = inventory_list(options); });
+
+  auto* version_command = app.add_subcommand("version", "the version of trueup");
+  version_command->callback([] { fmt::print("trueup {}\n", TRUEUP_VERSION); });
+
+  // Values are finished before a command's callback runs: `parse_complete_callback` of the command comes first.
+  for (auto* command : {audit_command, facts_command})
+    command->parse_complete_callback([&] {
+      if (const auto finished = finish(options, texts); !finished) throw CLI::ValidationError(finished.error().message);
+    });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    fmt::print("{}", chosen.empty() ? app.help() : chosen.front()->help());
+    return 0;
+  } catch (const CLI::CallForVersion&) {
+    fmt::print("trueup {}\n", TRUEUP_VERSION);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error);
+  }
+  return status;
+}
+
+}  // namespace trueup

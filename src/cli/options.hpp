@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trueup/playbook.hpp"
+
+namespace trueup {
+
+/// How verdicts are shown: `--format NAME[:PATH]`.
+struct Output {
+  std::string format;  ///< `table`, `json`
+  std::string path;    ///< empty: standard output
+};
+
+/// What all commands that look at hosts take.
+struct Options {
+  std::vector<std::string> inventories;
+  std::vector<std::string> playbooks;
+  std::string limit = "all";
+  std::vector<std::string> tags;
+  std::string user;
+  std::string private_key;
+  bool become = false;
+  bool ask_become_password = false;
+  std::string become_password_file;
+  std::size_t forks = 50;
+  std::chrono::milliseconds connect_timeout{10'000};
+  std::chrono::milliseconds host_timeout{60'000};
+  std::optional<std::chrono::milliseconds> deadline;
+  std::vector<Output> outputs;
+  Severity fail_on = Severity::error;
+  std::vector<std::string> allow_unknown;
+  int verbosity = 0;
+  bool quiet = false;
+  std::string color = "auto";
+};
+
+}  // namespace trueup

@@ -1,0 +1,157 @@
+#include "cli/setup.hpp"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "cli/disk.hpp"
+#include "cli/terminal.hpp"
+#include "load/inventory.hpp"
+#include "load/playbook.hpp"
+#include "run/exec_inventory.hpp"
+
+namespace trueup {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Account {
+  std::string name;
+  std::string home;
+};
+
+Account own_account() {
+  const char* home = std::getenv("HOME");
+  const passwd* entry = getpwuid(getuid());
+  return {entry != nullptr ? entry->pw_name : std::to_string(getuid()),
+          home != nullptr ? home : entry != nullptr ? entry->pw_dir : ""};
+}
+
+Result<std::string> read_standard_input() {
+  return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+}
+
+Knowledge load_knowledge_files(const std::string& directory, Errors& errors) {
+  const ControllerDisk disk;
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const auto& name : disk.list(directory)) {
+    if (!name.ends_with(".yaml")) continue;
+    const auto path = directory + "/" + name;
+    auto text = disk.read(path);
+    if (text)
+      texts.emplace_back(path, *std::move(text));
+    else
+      errors.push_back(text.error());
+  }
+  return load_knowledge(texts, errors);
+}
+
+void keep_tagged(Playbook& playbook, const std::vector<std::string>& tags) {
+  if (tags.empty()) return;
+  const auto is_other = [&](const Check& check) {
+    return std::none_of(tags.begin(), tags.end(), [&](const std::string& tag) {
+      return std::find(check.tags.begin(), check.tags.end(), tag) != check.tags.end();
+    });
+  };
+  playbook.checks.erase(std::remove_if(playbook.checks.begin(), playbook.checks.end(), is_other), playbook.checks.end());
+}
+
+}  // namespace
+
+Result<std::string> shipped_playbooks() {
+  std::error_code error;
+  const auto binary = fs::read_symlink("/proc/self/exe", error);
+  if (error) return fail(ErrorKind::io, "cannot read /proc/self/exe: " + error.message());
+  const auto beside = binary.parent_path();
+  // Installed; then build/trueup and build/PRESET/trueup of a source tree.
+  for (const auto& directory : {beside / "../share/trueup/playbooks", beside / "../playbooks", beside / "../../playbooks"})
+    if (fs::is_directory(directory / "knowledge", error)) return fs::canonical(directory, error).string();
+  return fail(ErrorKind::not_found, fmt::format("the playbooks that belong to {} are missing", binary.string()));
+}
+
+std::vector<std::string> playbook_files(const Options& options, Errors& errors) {
+  if (!options.playbooks.empty()) return options.playbooks;
+  const auto directory = shipped_playbooks();
+  if (!directory) {
+    errors.push_back(directory.error());
+    return {};
+  }
+  std::vector<std::string> files;
+  for (const auto& name : ControllerDisk().list(*directory))
+    if (name.ends_with(".yaml")) files.push_back(*directory + "/" + name);
+  return files;
+}
+
+Result<Auditor> load_auditor(const Options& options, Errors& errors) {
+  auto playbook = load_playbooks(playbook_files(options, errors), ControllerDisk(), errors);
+  keep_tagged(playbook, options.tags);
+  Knowledge knowledge;
+  if (const auto directory = shipped_playbooks())
+    knowledge = load_knowledge_files(*directory + "/knowledge", errors);
+  else
+    errors.push_back(directory.error());
+  std::map<std::string, Parser> parsers;
+  for (const auto& probe : playbook.probes)
+    if (auto parser = make_parser(nlohmann::json::parse(probe.parser))) parsers.emplace(probe.id, *std::move(parser));
+  auto checks = CheckWorker::start(playbook.checks, errors);
+  if (!checks) return fail(std::move(checks).error());
+  return Auditor{std::move(playbook), std::move(knowledge), *std::move(checks), std::move(parsers)};
+}
+
+Inventory load_inventories(const Options& options, Errors& errors) {
+  const ControllerDisk disk;
+  const InventoryInputs inputs{disk, own_account().home, read_standard_input,
+                               [](const std::string& path) { return run_inventory_program(path); }};
+  return load_inventory(options.inventories, inputs, errors);
+}
+
+std::vector<Host> selected_hosts(const Options& options, const Inventory& inventory, Errors& errors) {
+  auto selected = select_hosts(inventory, options.limit);
+  if (!selected) {
+    errors.push_back(with_context(selected.error(), "--limit"));
+    return {};
+  }
+  for (auto& host : *selected) {
+    if (!options.user.empty()) host.user = options.user;
+    if (!options.private_key.empty()) host.keys = {options.private_key};
+    if (options.become && host.become == Become::none) host.become = Become::sudo;
+    for (const auto& [setting, why] : host.refused)
+      errors.push_back(Error{ErrorKind::unsupported, fmt::format("host {}: {}: {}", host.name, setting, why), host.at, {}, {}});
+  }
+  return *std::move(selected);
+}
+
+Result<ProbingOptions> probing_options(const Options& options) {
+  const auto account = own_account();
+  ProbingOptions probing;
+  probing.forks = options.forks;
+  probing.connect_timeout = options.connect_timeout;
+  probing.host_timeout = options.host_timeout;
+  probing.deadline = options.deadline;
+  probing.default_user = account.name;
+  probing.home = account.home;
+  if (!options.become_password_file.empty()) {
+    struct stat status {};
+    if (stat(options.become_password_file.c_str(), &status) == 0 && (status.st_mode & 077U) != 0)
+      return fail(ErrorKind::usage, fmt::format("'{}' can be read by others; chmod 600 it", options.become_password_file));
+    auto text = ControllerDisk().read(options.become_password_file);
+    if (!text) return fail(text.error());
+    probing.become_password = Secret(std::string(split_lines(*text).empty() ? "" : split_lines(*text).front()));
+  } else if (options.ask_become_password) {
+    auto password = ask_secret("sudo password: ");
+    if (!password) return fail(password.error());
+    probing.become_password = *std::move(password);
+  }
+  return probing;
+}
+
+}  // namespace trueup

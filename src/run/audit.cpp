@@ -1,0 +1,72 @@
+#include "run/audit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace trueup {
+namespace {
+
+Result<void> read_output(const Auditor& auditor, const Probe& probe, const ProbeOutput& output, Environment& environment) {
+  auto value = auditor.parsers.at(probe.id)(output.output);
+  if (!value) return fail(std::move(value).error());
+  return set_section(environment, probe.into, *value);
+}
+
+}  // namespace
+
+Environment read_environment(const Auditor& auditor, std::vector<ProbeOutput>& outputs) {
+  Environment environment;
+  for (auto& output : outputs) {
+    const auto& probes = auditor.playbook.probes;
+    const auto probe = std::find_if(probes.begin(), probes.end(), [&](const Probe& p) { return p.id == output.id; });
+    if (probe == probes.end()) continue;
+    if (output.status == ProbeStatus::absent) {
+      set_section_absent(environment, probe->into);
+      continue;
+    }
+    if (output.status == ProbeStatus::ok) {
+      const auto read = read_output(auditor, *probe, output, environment);
+      if (read) continue;
+      output.status = ProbeStatus::unreadable;
+      output.detail = to_string(read.error());
+    }
+    const auto reason = output.status == ProbeStatus::unknown
+                            ? output.detail
+                            : fmt::format("probe {}: {}{}{}", output.id, to_string(output.status),
+                                          output.detail.empty() ? "" : ": ", output.detail);
+    set_section_unknown(environment, probe->into, reason);
+  }
+  return environment;
+}
+
+Result<HostReport> assess_host(const Auditor& auditor, const Host& host, HostProbing probing) {
+  HostReport report;
+  report.name = host.name;
+  report.address = host.address;
+  report.error = std::move(probing.error);
+  report.probes = std::move(probing.outputs);
+  report.duration = probing.duration;
+  if (report.error && report.probes.empty()) {
+    report.status = HostStatus::unreachable;
+    return report;
+  }
+  report.environment = read_environment(auditor, report.probes);
+  const auto answered = [](const ProbeOutput& output) {
+    return output.status == ProbeStatus::ok || output.status == ProbeStatus::absent ||
+           output.status == ProbeStatus::unknown;
+  };
+  const bool all_answered = std::all_of(report.probes.begin(), report.probes.end(), answered);
+  report.status = !report.error && all_answered ? HostStatus::audited : HostStatus::partial;
+  report.derived = derive(report.environment, host.consumers, auditor.knowledge);
+  auto facts = environment_to_json(report.environment);
+  facts["derived"] = derived_to_json(report.derived);
+  auto assessment = auditor.checks.assess(facts, auditor.check_limit);
+  if (!assessment) return fail(with_context(std::move(assessment).error(), "on host " + host.name));
+  report.assessment = *std::move(assessment);
+  return report;
+}
+
+}  // namespace trueup

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "derive/knowledge.hpp"
+#include "parse/parser.hpp"
+#include "run/check_worker.hpp"
+#include "run/probe_hosts.hpp"
+#include "trueup/report.hpp"
+
+namespace trueup {
+
+/// What a run judges hosts by, compiled and checked once, before any host is touched.
+struct Auditor {
+  Playbook playbook;
+  Knowledge knowledge;
+  CheckWorker checks;
+  std::map<std::string, Parser> parsers;  ///< by probe id
+  std::chrono::milliseconds check_limit{10'000};
+};
+
+/// Raw outputs -> environment. A probe whose output cannot be read becomes `unreadable` and its section unknown.
+Environment read_environment(const Auditor& auditor, std::vector<ProbeOutput>& outputs);
+
+/// Raw outputs -> environment -> derived facts -> findings. Error: an expression that took too long, by its check's name; the
+/// run must end then.
+Result<HostReport> assess_host(const Auditor& auditor, const Host& host, HostProbing probing);
+
+}  // namespace trueup

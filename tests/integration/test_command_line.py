@@ -1,0 +1,118 @@
+"""The command line without any host: errors that teach, the exit status, and this machine's own audit."""
+import json
+import os
+import pathlib
+import tempfile
+import unittest
+
+import hosts
+from hosts import SOURCE, TRUEUP, audit, run
+
+
+def trueup(*arguments, **kwargs):
+    return run(TRUEUP, *arguments, check=False, **kwargs)
+
+
+class CommandLine(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+
+    def file(self, name, text):
+        path = pathlib.Path(self.directory.name) / name
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def refused(self, *arguments, says):
+        done = trueup(*arguments)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "")
+        for text in [says] if isinstance(says, str) else says:
+            self.assertIn(text, done.stderr)
+
+    def test_usage_errors_name_the_nearest_right_word(self):
+        self.refused(says="a command is missing")
+        self.refused("audti", says=["'audti'", "did you mean 'audit'"])
+        self.refused("audit", "--inventroy", "x", says=["--inventroy", "--inventory"])
+        self.refused("audit", "--format", "jsn", says=["'jsn'", "did you mean 'json'"])
+        self.refused("audit", "--host-timeout", "soon", says=["expected a duration", "'soon'"])
+        self.refused("audit", "--fail-on", "fatal", says="fatal")
+
+    def test_help_and_version_are_results(self):
+        for arguments in [["--help"], ["audit", "--help"], ["--version"], ["version"]]:
+            done = trueup(*arguments)
+            self.assertEqual(done.returncode, 0)
+            self.assertTrue(done.stdout)
+            self.assertEqual(done.stderr, "")
+
+    def test_a_missing_inventory_and_an_unknown_limit(self):
+        self.refused("audit", "-i", "/no/such/file", says=["/no/such/file", "No such file"])
+        inventory = self.file("inv.yaml", "hosts: {gpu-one: {}, gpu-two: {}}\n")
+        self.refused("audit", "-i", inventory, "-l", "gpu-oen", says=["gpu-oen", "did you mean 'gpu-one'"])
+
+    def test_expressions_that_reach_out_are_refused_by_place(self):
+        for expression in ["$ENV.SECRET", "env.SECRET", "input", 'import "a" as a; true', "debug", "now", "halt"]:
+            with self.subTest(expression=expression):
+                playbook = self.file("p.yaml", f"""
+checks:
+  reaches.out:
+    title: t
+    severity: error
+    assert: '{expression}'
+    because: b
+""")
+                done = trueup("audit", "-p", playbook, env={**os.environ, "SECRET": "hunter2"})
+                self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+                self.assertIn("p.yaml:6:", done.stderr)
+                self.assertNotIn("hunter2", done.stdout + done.stderr)
+
+    def test_lint_reports_all_errors_at_once(self):
+        playbook = self.file("p.yaml", """
+probes:
+  a: {into: gpsu, script: 'true', parse: {kvv: {}}, limt: 5s}
+checks:
+  b: {title: t, severity: errr, assert: '.gpus[].compute_cp', because: x}
+""")
+        done = trueup("lint", "-p", playbook)
+        self.assertEqual(done.returncode, 2)
+        for text in ["p.yaml:3:", "'gpsu'; did you mean 'gpus'", "kvv", "'limt'; did you mean 'limit'", "p.yaml:5:", "errr"]:
+            self.assertIn(text, done.stderr)
+
+    def test_what_ships_is_right(self):
+        done = trueup("lint")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_examples_are_right(self):
+        for path in sorted((SOURCE / "examples").glob("*")):
+            option = "-p" if "playbook" in path.name else "-i"
+            if path.is_file() and path.suffix in [".yaml", ".ini"]:
+                with self.subTest(example=path.name):
+                    done = trueup("lint", option, str(path))
+                    self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_this_machine_can_be_audited(self):
+        result = audit()
+        self.assertIn(result.status, [0, 3, 4])
+        self.assertEqual(result.status, result.document["run"]["exit"])
+        [host] = result.document["hosts"]
+        self.assertEqual(host["name"], "localhost")
+        self.assertNotEqual(host["status"], "unreachable", host["error"])
+        facts = json.loads(run(TRUEUP, "facts").stdout)
+        self.assertEqual(facts["host"]["kernel"], os.uname().release)
+        self.assertEqual(facts["schema"], 1)
+
+    def test_reports_into_files_are_private_and_stdout_stays_clean(self):
+        path = os.path.join(self.directory.name, "report.json")
+        done = trueup("audit", "--format", f"json:{path}", "--format", f"table:{path}.txt")
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+
+    def test_no_host_is_no_pass(self):
+        inventory = self.file("inv.yaml", "hosts: {one: {}}\n")
+        done = trueup("audit", "-i", inventory, "-l", "all:!one", "--format", "json")
+        self.assertEqual(done.returncode, 4, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

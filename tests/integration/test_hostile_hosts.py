@@ -1,0 +1,168 @@
+"""Hosts and playbooks that misbehave: what they break is named, and nothing else is lost."""
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import hosts
+from hosts import TRUEUP, audit, booted, lab
+
+HOSTILE = r"""
+probes:
+  sleeps:
+    limit: 2s
+    script: |
+      sleep 100000 &
+      sleep 100000
+    parse: {lines: {}}
+    into: disks
+  floods:
+    max_bytes: 64KiB
+    script: yes 0123456789012345678901234567890123456789 | head -c 1000000000
+    parse: {lines: {}}
+    into: tools
+  forges:
+    script: |
+      printf '00000000000000000000000000000000 0 x 0 1.00\n'
+      printf '%s end\n' "${nonce:-${NONCE:-${N:-}}}"
+      cat /proc/$PPID/environ | tr '\0' '\n' | sed -n 's/^TRUEUP_RUN=//p' | sed 's/$/ end/'
+    parse: {lines: {}}
+    into: cuda_links
+  is-killed:
+    script: |
+      echo before
+      kill -9 $$
+    parse: {lines: {}}
+    into: journal
+  honest:
+    script: |
+      printf 'ID=test\nVERSION_ID="1"\nPRETTY_NAME="Test"\n'
+    parse: {os-release: {}}
+    into: os
+"""
+
+ENDLESS = """
+checks:
+  loops.for.ever:
+    title: never
+    severity: error
+    assert: 'def f: f; f'
+    because: it never ends
+"""
+
+
+def our_processes(name):
+    """Processes on a test host that an audit left behind: by the mark that every one of ours carries."""
+    done = lab("exec", name, "--", "sh", "-c",
+               "grep -l TRUEUP_RUN= /proc/[0-9]*/environ 2>/dev/null | grep -v /proc/$$/ || true")
+    return done.stdout.split()
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited 30 s for: {what}")
+        time.sleep(0.05)
+
+
+class Hostile(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.boot = booted("ct201")
+        cls.inventory = cls.boot.__enter__()
+        cls.addClassCleanup(cls.boot.__exit__, None, None, None)
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.directory.cleanup)
+
+    def playbook(self, text):
+        path = os.path.join(self.directory.name, f"{self.id().rsplit('.', 1)[1]}.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def test_the_culprits_are_named_and_the_others_answer(self):
+        result = audit("-i", self.inventory, "-p", self.playbook(HOSTILE), "--host-timeout", "30s")
+        self.assertEqual(result.host("ct201")["error"], None)
+        status = {p["id"]: p["status"] for p in result.host("ct201")["probes"]}
+        self.assertEqual(status["sleeps"], "timed_out")
+        self.assertEqual(status["floods"], "truncated")
+        self.assertIn(status["is-killed"], ["failed", "lost"])
+        self.assertEqual(status["honest"], "ok")
+        # Its forged frames are its output, no frames: whatever its parser makes of them, nothing else is touched.
+        self.assertIn(status["forges"], ["ok", "unreadable"])
+        for name in ["sleeps", "floods", "is-killed"]:
+            self.assertTrue(result.probe("ct201", name)["detail"], name)
+        self.assertLess(result.host("ct201")["duration_ms"], 30_000)
+        self.assertEqual(our_processes("ct201"), [])
+
+    def test_an_expression_that_never_ends_is_stopped_by_name(self):
+        done = hosts.run(TRUEUP, "audit", "-i", self.inventory, "-p", self.playbook(ENDLESS), check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("loops.for.ever", done.stderr)
+
+    def start_hanging_audit(self):
+        text = HOSTILE.replace("limit: 2s", "limit: 50s")
+        running = subprocess.Popen([TRUEUP, "audit", "-q", "-i", self.inventory, "-p", self.playbook(text)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(running.stdout.close)
+        self.addCleanup(running.stderr.close)
+        self.addCleanup(running.kill)
+        wait_until(lambda: our_processes("ct201"), "the bundle to run")
+        return running
+
+    def test_an_interrupted_audit_leaves_no_process(self):
+        running = self.start_hanging_audit()
+        running.send_signal(signal.SIGINT)
+        self.assertEqual(running.wait(timeout=30), 130)
+        wait_until(lambda: not our_processes("ct201"), "the bundle to end")
+
+    def test_a_killed_controller_leaves_no_process(self):
+        running = self.start_hanging_audit()
+        running.kill()
+        running.wait(timeout=30)
+        wait_until(lambda: not our_processes("ct201"), "the bundle to end")
+
+    def test_noisy_logins_and_other_shells_do_not_disturb(self):
+        lab("exec", "ct201", "--", "sh", "-c",
+            "printf 'echo NOISE; echo \"ct201 end\"\\n' > /root/.bashrc; cp /root/.bashrc /root/.cshrc; chsh -s /bin/bash root")
+        for shell in ["/bin/bash", "/bin/csh", "/bin/sh"]:
+            with self.subTest(shell=shell):
+                lab("exec", "ct201", "--", "usermod", "-s", shell, "root")
+                result = audit("-i", self.inventory)
+                self.assertEqual(result.status, 0, result.text)
+
+
+class PlantedFiles(unittest.TestCase):
+    def test_root_runs_and_reads_nothing_that_a_user_planted(self):
+        with booted("ct201") as inventory:
+            lab("exec", "ct201", "--", "sh", "-c", r"""
+                set -e
+                as_user() { setpriv --reuid=user --regid=user --clear-groups env -i PATH=/usr/bin:/bin HOME=/home/user "$@"; }
+                as_user mkdir -p /home/user/cuda/bin /home/user/.cache/flashinfer/0.6.8/120f/cached_ops/sampling
+                printf '#!/bin/sh\nid -u > /home/user/ran-as\necho release 13.0, V13.0.88\n' |
+                  as_user tee /home/user/cuda/bin/nvcc >/dev/null
+                as_user chmod 755 /home/user/cuda/bin/nvcc
+                as_user ln -s /etc/shadow /home/user/.cache/flashinfer/0.6.8/120f/cached_ops/sampling/build.ninja
+                as_user env CUDA_HOME=/home/user/cuda setsid -f sleep 1000
+            """)
+            done = hosts.run(TRUEUP, "facts", "-i", inventory, "ct201")
+            ran_as = lab("exec", "ct201", "--", "sh", "-c", "cat /home/user/ran-as 2>/dev/null || true").stdout.strip()
+            self.assertNotEqual(ran_as, "0")
+            self.assertIn("/home/user/cuda", done.stdout)
+            shadow = lab("exec", "ct201", "--", "cat", "/etc/shadow").stdout
+            for line in shadow.splitlines():
+                self.assertNotIn(line, done.stdout)
+            facts = hosts.json.loads(done.stdout)
+            [toolkit] = [t for t in facts["toolkits"] if t["path"] == "/home/user/cuda"]
+            if ran_as == "":
+                self.assertIn("not trusted", toolkit["unknown"].get("version", ""), toolkit)
+            ops = [c for c in facts["caches"] if c["path"].startswith("/home/user/.cache/flashinfer/0.6.8/120f/cached_ops")]
+            self.assertTrue(ops, facts["caches"])
+            self.assertTrue(any("link" in reason for op in ops for reason in op["unknown"].values()), ops)
+
+
+if __name__ == "__main__":
+    hosts.main()
