@@ -138,7 +138,7 @@ class Compiler {
       error(position_in(source, offset + problem.offset), fmt::format("{}: {}", key, problem.message));
     };
     if (trim(code).empty()) {
-      report({0, "is empty"});
+      if (source.at.line > 0) report({0, "is empty"});  // else it is missing, as the loader said
       return "null";
     }
     auto tokens = tokenize_jq(code);

@@ -208,6 +208,14 @@ TEST_CASE("an expression cannot leave its brackets", "[unit][check][errors]") {
   CHECK_THAT(compile_errors(check("a", "true # \\")).at(0), ContainsSubstring("a comment may not hold a backslash"));
 }
 
+TEST_CASE("an empty expression is an error, a missing one was the loader's", "[unit][check][errors]") {
+  CHECK(compile_errors(check("a", " ")) == Texts{"p.yaml:2:55: check a: assert: is empty"});
+  std::vector<Error> errors;
+  const auto set = CheckSet::compile({Check{}}, errors);
+  CHECK(errors.empty());
+  CHECK(set->assess(facts())->not_evaluated.size() == 1);
+}
+
 TEST_CASE("paths that the facts do not have are found without a host", "[unit][check][errors]") {
   CHECK(compile_errors(check("a", ".item.compute_cp", ", for_each: '.gpus[]'")) ==
         Texts{"p.yaml:2:60: check a: assert: '.item' has no field 'compute_cp'; did you mean 'compute_cap'?"});
