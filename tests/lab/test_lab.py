@@ -131,6 +131,8 @@ class TheIncident(LabTest):
     def test_hosts_have_services_of_their_own(self):
         for host in ("ct200", "ct201"):
             on(host, "systemctl restart dbus.service && systemctl is-active ssh.service")
+            record = self.record(host)
+            self.assertIn(f"/trueup-lab/{record['number']}/", pathlib.Path(f"/proc/{record['init'][0]}/cgroup").read_text())
             self.assertEqual(on(host, "systemctl is-system-running", check=False).strip(), "degraded" if host == "ct200" else "running")
 
     def test_a_name_is_up_once(self):
@@ -236,19 +238,19 @@ class WhatAHostShows(LabTest):
         self.assertEqual(self.ssh("gpus", "ops", "sudo -n true").returncode, 0)
         self.assertEqual(lab("changed", "gpus").stdout, "", "a login changes nothing that is not its own")
         on("gpus", "cp -a /etc/fstab /root/fstab; chmod 600 /etc/fstab; ln -sfn /nowhere /usr/local/cuda; touch /tmp/new /dev/shm/new; "
-                   "mv /etc/skel /etc/old; mkdir /etc/skel; chown user /root/.profile; echo >> /etc/hosts; "
+                   "mv /etc/issue.net /root; mv /etc/skel /etc/old; mkdir /etc/skel; chown user /root/.profile; echo >> /etc/hosts; "
                    "sed -i 's/^Version: 12.8.93-1$/Version: 12.8.94-1/' /var/lib/dpkg/status; mkdir -p /var/lib/trueup; ldconfig; touch /etc/issue")
         done = lab("changed", "gpus", check=False)
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stdout.splitlines(), [
-            "changed /etc/fstab: mode 0644 -> 0600", "changed /etc/hosts: content", "added /etc/old (directory)",
+            "changed /etc/fstab: mode 0644 -> 0600", "changed /etc/hosts: content", "removed /etc/issue.net (file)", "added /etc/old (directory)",
             *[f"added /etc/old/{name} (file)" for name in (".bash_logout", ".bashrc", ".profile")],
             *[f"removed /etc/skel/{name} (file)" for name in (".bash_logout", ".bashrc", ".profile")],
-            "changed /root/.profile: owner 0:0 -> 1000:0", "added /root/fstab (file)", "added /tmp/new (file)",
+            "changed /root/.profile: owner 0:0 -> 1000:0", "added /root/fstab (file)", "added /root/issue.net (file)", "added /tmp/new (file)",
             "changed /usr/local/cuda: target /usr/local/cuda-12.8 -> /nowhere", "added /dev/shm/new (file)",
             "package cuda-nvcc-12-8: 12.8.93-1 -> 12.8.94-1"])
         on("gpus", "cp -a /root/fstab /etc/fstab; rm /root/fstab /tmp/new /dev/shm/new; ln -sfn /usr/local/cuda-12.8 /usr/local/cuda; "
-                   "rmdir /etc/skel; mv /etc/old /etc/skel; chown root /root/.profile; sed -i '$d' /etc/hosts; "
+                   "mv /root/issue.net /etc; rmdir /etc/skel; mv /etc/old /etc/skel; chown root /root/.profile; sed -i '$d' /etc/hosts; "
                    "sed -i 's/^Version: 12.8.94-1$/Version: 12.8.93-1/' /var/lib/dpkg/status")
         self.assertEqual(lab("changed", "gpus").stdout, "", "put back is not changed")
 
