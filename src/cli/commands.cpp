@@ -294,9 +294,8 @@ std::vector<std::string> known_words(const CLI::App& app) {
 
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   std::string message = error.what();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const auto extras = app.remaining(true);
-    const auto word = extras.empty() ? std::string() : extras.front();
+  if (const auto extras = app.remaining(true); !extras.empty()) {
+    const auto& word = extras.front();
     message = fmt::format("'{}' is not known here{}", word, did_you_mean(word.substr(0, word.find('=')), known_words(app)));
   } else if (app.get_subcommands().empty()) {
     message = "a command is missing";

@@ -26,19 +26,32 @@ class Page {
 
   void line(std::string_view text = {}) { fmt::format_to(std::back_inserter(text_), "{}\n", text); }
 
-  /// `label` once, `text` beside it, wrapped at words within the width.
-  void paragraph(std::string_view label, std::string_view text, std::size_t indent = 10) {
-    const std::size_t room = std::max<std::size_t>(options_.width, indent + 30) - indent;
-    std::string head = fmt::format("  {:<{}}", label, indent - 2);
-    for (const auto& part : wrap(text, room)) {
+  /// `label` once, `text` beside it, wrapped at words within the width. A list item hangs from its dash.
+  void paragraph(std::string_view label, std::string_view text) {
+    const std::size_t hang = kIndent + (text.starts_with("- ") ? 2 : 0);
+    std::string head = fmt::format("  {:<{}}", label, kIndent - 2);
+    for (const auto& part : wrap(text, room_beside(hang))) {
       line(paint(Paint::dim, head) + part);
-      head.assign(indent, ' ');
+      head.assign(hang, ' ');
+    }
+  }
+
+  /// A headline: `mark` in its colour, the rest in bold, wrapped.
+  void headline(Paint color, std::string_view mark, std::string_view text) {
+    std::string head = paint(color, fmt::format("{:<{}}", mark, kIndent));
+    for (const auto& part : wrap(text, room_beside(kIndent))) {
+      line(head + paint(Paint::bold, part));
+      head.assign(kIndent, ' ');
     }
   }
 
   std::string take() { return std::move(text_); }
 
  private:
+  static constexpr std::size_t kIndent = 12;
+
+  std::size_t room_beside(std::size_t indent) const { return std::max<std::size_t>(options_.width, indent + 30) - indent; }
+
   static std::size_t columns(std::string_view text) {
     return static_cast<std::size_t>(
         std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
@@ -106,22 +119,21 @@ std::vector<const Finding*> effects_of(const HostReport& host, const Finding& ca
 
 void render_block(Page& page, const Block& block, const TableOptions& options) {
   const auto& finding = *block.finding;
-  const auto severity = fmt::format("{:<8}", fmt::format("{}", to_string(finding.severity)));
   const auto where = block.hosts.size() == 1 ? block.hosts.front()
                                              : fmt::format("{} hosts: {}", block.hosts.size(), fold_hosts(block.hosts));
-  page.line(page.paint(paint_of(finding.severity), severity) + page.paint(Paint::bold, printable(where)) + "  " +
-            page.paint(Paint::bold, printable(finding.title)));
+  page.headline(paint_of(finding.severity), to_string(finding.severity),
+                fmt::format("{}: {}", printable(where), printable(finding.title)));
   if (finding.severity == Severity::info && options.verbosity == 0) return;
   page.paragraph("check", printable(finding.check));
   if (!finding.because.empty()) page.paragraph("why", printable(trim(finding.because)));
   std::string_view label = block.hosts.size() == 1 ? "evidence" : "e.g. there";
   for (const auto& line : finding.evidence) {
-    page.paragraph(label, "- " + printable(line), 12);
+    page.paragraph(label, "- " + printable(line));
     label = "";
   }
   label = "explains";
   for (const auto* effect : effects_of(*block.host, finding)) {
-    page.paragraph(label, fmt::format("- {} ({})", printable(effect->title), printable(effect->check)), 12);
+    page.paragraph(label, fmt::format("- {} ({})", printable(effect->title), printable(effect->check)));
     label = "";
   }
   if (!finding.fixes.empty()) page.paragraph("fix", printable(join(finding.fixes, ", ")));
@@ -148,10 +160,9 @@ void render_errors(Page& page, const RunReport& report) {
   }
   for (const auto& [host, names] : groups) {
     const bool unreached = host->status == HostStatus::unreachable;
-    page.line(page.paint(Paint::red, unreached ? "unreached  " : "cut off  ") +
-              page.paint(Paint::bold, printable(names.size() == 1
-                                                    ? names.front()
-                                                    : fmt::format("{} hosts: {}", names.size(), fold_hosts(names)))));
+    page.headline(Paint::red, unreached ? "unreached" : "cut off",
+                  printable(names.size() == 1 ? names.front()
+                                              : fmt::format("{} hosts: {}", names.size(), fold_hosts(names))));
     page.paragraph("why", printable(to_string(*host->error)));
     if (!host->error->hint.empty()) page.paragraph("do", printable(host->error->hint));
     page.line();
@@ -168,12 +179,12 @@ void render_probes(Page& page, const RunReport& report, const TableOptions& opti
     for (const auto& probe : host.probes) {
       const bool shown = options.verbosity > 0 ? probe.status != ProbeStatus::ok : is_trouble(probe.status);
       if (!shown) continue;
-      troubled[fmt::format("probe {}: {}{}{}", probe.id, to_string(probe.status), probe.detail.empty() ? "" : ": ",
+      troubled[fmt::format("{}: {}{}{}", probe.id, to_string(probe.status), probe.detail.empty() ? "" : ": ",
                            printable(probe.detail))]
           .push_back(host.name);
     }
   for (const auto& [text, names] : troubled)
-    page.paragraph("", fmt::format("{} ({})", text, printable(fold_hosts(names))), 2);
+    page.headline(Paint::yellow, "probe", fmt::format("{} ({})", text, printable(fold_hosts(names))));
   if (!troubled.empty()) page.line();
 }
 
@@ -191,14 +202,14 @@ void render_gaps(Page& page, const RunReport& report) {
     }
   }
   if (gaps.empty()) return;
-  page.line(page.paint(Paint::yellow, "not evaluated"));
+  page.headline(Paint::yellow, "unknown", "checks that could not be evaluated");
   constexpr std::size_t kNamed = 4;
   for (const auto& [why, gap] : gaps) {
     std::vector<std::string> named(gap.checks.begin(), gap.checks.end());
     const auto more = named.size() > kNamed ? fmt::format(" and {} more", named.size() - kNamed) : std::string();
     named.resize(std::min(named.size(), kNamed));
     page.paragraph("", fmt::format("- {}: {}{} ({})", printable(why), join(named, ", "), more,
-                                   printable(fold_hosts(gap.hosts))), 4);
+                                   printable(fold_hosts(gap.hosts))));
   }
   page.line();
 }

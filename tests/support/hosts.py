@@ -12,6 +12,8 @@ import sys
 import tempfile
 import unittest
 
+import yaml
+
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 TRUEUP = os.environ.get("TRUEUP_BINARY", str(SOURCE / "build" / "trueup"))
 LAB = str(SOURCE / "tests" / "lab" / "lab")
@@ -46,10 +48,8 @@ def booted(*cases, options=()):
 
 
 def case_id(path):
-    for line in open(path, encoding="utf-8"):
-        if line.startswith("id:"):
-            return line.split(":", 1)[1].strip()
-    raise AssertionError(f"{path} has no id")
+    with open(path, encoding="utf-8") as case:
+        return yaml.safe_load(case)["id"]
 
 
 class Audit:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads ctest's JUnit file and prints why tests were skipped and one closing line: N passed, N failed, N skipped.
+"""Reads ctest's JUnit files and prints why tests were skipped and one closing line: N passed, N failed, N skipped.
 
-usage: summary.py JUNIT CTEST_STATUS
+usage: summary.py CTEST_STATUS JUNIT...
 
 Exit status 1 where a test failed, where ctest itself failed, where no test ran, and, with CI=true, where one was skipped: a
 check that did not run has shown nothing. A test skips with exit status 77 and a line `skipped: REASON`.
@@ -20,8 +20,8 @@ def reason(case):
 
 
 def main():
-    junit, ctest_status = sys.argv[1], int(sys.argv[2])
-    cases = xml.parse(junit).getroot().findall("testcase")
+    ctest_status = int(sys.argv[1])
+    cases = [case for junit in sys.argv[2:] for case in xml.parse(junit).getroot().findall("testcase")]
     skipped = [c for c in cases if c.find("skipped") is not None or c.get("status") == "notrun"]
     failed = [c for c in cases if c.get("status") == "fail" or c.find("failure") is not None]
     passed = len(cases) - len(skipped) - len(failed)
