@@ -1,8 +1,9 @@
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "load/yaml.hpp"
+#include "load/playbook.hpp"
 #include "parse/parser.hpp"
 #include "support/cases.hpp"
 #include "support/catch.hpp"
@@ -18,16 +19,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Every shipped probe: its id, and what the playbook says of it.
-std::map<std::string, json> shipped_probes() {
-  std::map<std::string, json> probes;
-  for (const auto& entry : fs::directory_iterator(TRUEUP_PLAYBOOKS)) {
-    if (entry.path().extension() != ".yaml") continue;
-    const auto yaml = parse_yaml(test::read_file(entry.path()), entry.path().string());
-    REQUIRE(yaml);
-    const auto declared = yaml_to_json(*yaml).value("probes", json::object());
-    for (const auto& [id, probe] : declared.items()) probes[id] = probe;
-  }
+struct SourceTree : FileAccess {
+  Result<std::string> read(const std::string& path) const override { return test::read_file(path); }
+  std::vector<std::string> list(const std::string&) const override { return {}; }
+};
+
+/// Every shipped probe by its id; the shipped playbooks have no error.
+std::map<std::string, Probe> shipped_probes() {
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator(TRUEUP_PLAYBOOKS))
+    if (entry.path().extension() == ".yaml") paths.push_back(entry.path().string());
+  std::sort(paths.begin(), paths.end());
+  Errors errors;
+  const auto playbook = load_playbooks(paths, SourceTree(), errors);
+  for (const auto& error : errors) FAIL_CHECK(to_string(error));
+  std::map<std::string, Probe> probes;
+  for (const auto& probe : playbook.probes) probes[probe.id] = probe;
   return probes;
 }
 
@@ -40,15 +47,14 @@ TEST_CASE("what shipped probes printed becomes their sections", "[unit][model][e
     const auto name = path.stem().string();
     CAPTURE(name);
     const auto& probe = probes.at(name.substr(0, name.find('.')));
-    const auto parser = make_parser(probe["parse"]);
+    const auto parser = make_parser(json::parse(probe.parser));
     REQUIRE(parser);
     const auto value = (*parser)(test::read_file(path));
     if (!value) FAIL(value.error().message);
-    const auto section = probe["into"].get<std::string>();
     Environment environment;
-    const auto done = set_section(environment, section, *value);
+    const auto done = set_section(environment, probe.into, *value);
     if (!done) FAIL(done.error().message);
-    const auto got = environment_to_json(environment)[section];
+    const auto got = environment_to_json(environment)[probe.into];
     const auto expected = fs::path(path).replace_extension(".json");
     if (update) {
       std::ofstream(expected) << got.dump(1) << '\n';
@@ -63,9 +69,9 @@ TEST_CASE("each section has exactly one shipped probe, and its parser fits", "[u
   std::multiset<std::string> filled;
   for (const auto& [id, probe] : shipped_probes()) {
     CAPTURE(id);
-    CHECK(probe["into"] == id);
-    filled.insert(probe["into"].get<std::string>());
-    CHECK(make_parser(probe["parse"]));
+    CHECK(probe.into == id);
+    filled.insert(probe.into);
+    CHECK(make_parser(json::parse(probe.parser)));
   }
   CHECK(filled == std::multiset<std::string>(environment_sections().begin(), environment_sections().end()));
 }
