@@ -93,8 +93,8 @@ struct Toolkit {
   std::string path;                        ///< root, links resolved: `/usr/local/cuda-12.8`
   std::vector<std::string> reached_by;     ///< names that lead here: `/usr/local/cuda`, `/usr/local/cuda-12`
   std::string kind;                        ///< `local`, `distribution`, `wheel`, `conda`, `hpc_sdk`, `named` (only an environment names it)
-  std::optional<Version> version;          ///< nvcc's own answer, else version.json's; absent: neither
-  std::string version_source;              ///< `nvcc`, `version.json`, or empty
+  std::optional<Version> version;          ///< nvcc's own answer, else its manifest; absent: neither, or nvcc fails (see unknown)
+  std::string version_source;              ///< `nvcc`, `version.json`, `dist-info` (of its wheel), or empty
   bool has_nvcc = false;                   ///< `bin/nvcc` exists
   bool nvcc_executable = false;            ///< it has an x bit; FlashInfer fails differently without
   std::vector<std::string> lacks;          ///< of: include/cuda_runtime.h, lib64/libcudart.so, bin/ptxas, nvvm/bin/cicc, ...

@@ -281,7 +281,7 @@ _service() {
 
 # The section `services`, as records of K=V.
 services() {
-  _units=${_units-$(units)}
+  _units=${_units-$(units 2>/dev/null)}
   [ -n "$_units" ] || return 0
   _manager=$(systemctl show-environment 2>/dev/null)
   {
@@ -304,7 +304,7 @@ services() {
 # The section `processes`: who has a GPU open, or names a toolkit, and is no unit of `services`. Of those that only name
 # one (all that a profile exports it to), the first of each user and toolkit, Python apart. Root sees them all.
 processes() {
-  _units=${_units-$(units)}
+  _units=${_units-$(units 2>/dev/null)}
   _open=$(ls -ln /proc/[0-9]*/fd 2>/dev/null | awk '
     /^\/proc\// { split($0, part, "/") }
     / -> \/dev\/nvidia[0-9]+$/ { sub(/.*nvidia/, ""); print part[3], $0 }' | sort -u)
