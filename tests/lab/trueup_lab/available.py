@@ -9,7 +9,12 @@ import tempfile
 
 from . import host, system
 
-PROGRAMS = {"systemd-nspawn": "systemd-container", "debootstrap": "debootstrap", "nsenter": "util-linux", "ssh-keygen": "openssh-client"}
+PROGRAMS = {
+    "systemd-nspawn": "systemd-container",
+    "debootstrap": "debootstrap",
+    "nsenter": "util-linux",
+    "ssh-keygen": "openssh-client",
+}
 
 
 def reason_quick():
@@ -71,8 +76,12 @@ def _try_overlay(directory):
     for name in ("lower", "upper", "work", "root"):
         (directory / name).mkdir()
     try:
-        system.mount("overlay", str(directory / "root"), "overlay",
-                     f"lowerdir={directory}/lower,upperdir={directory}/upper,workdir={directory}/work")
+        system.mount(
+            "overlay",
+            str(directory / "root"),
+            "overlay",
+            f"lowerdir={directory}/lower,upperdir={directory}/upper,workdir={directory}/work",
+        )
     except OSError as error:
         return f"no overlay file system in {directory.parent}: {error.strerror}"
     return None
@@ -98,10 +107,25 @@ def _try_container(directory):
             (root / name).symlink_to(os.readlink(f"/{name}"))
     number, lock = host.claim_address()
     try:
-        done = subprocess.run(["systemd-nspawn", "--quiet", f"--directory={root}", "--register=no", "--keep-unit", "--bind-ro=/usr",
-                               f"--machine=lab-{number}", "--console=pipe", "--", "/usr/bin/true"],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20,
-                              preexec_fn=lambda: host._join_cgroup(number))
+        done = subprocess.run(
+            [
+                "systemd-nspawn",
+                "--quiet",
+                f"--directory={root}",
+                "--register=no",
+                "--keep-unit",
+                "--bind-ro=/usr",
+                f"--machine=lab-{number}",
+                "--console=pipe",
+                "--",
+                "/usr/bin/true",
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            preexec_fn=lambda: host._join_cgroup(number),
+        )
         if done.returncode:
             return f"systemd-nspawn does not work: {' '.join((done.stderr or done.stdout).split())[:200]}"
     except (OSError, subprocess.SubprocessError) as error:

@@ -12,8 +12,21 @@ import tempfile
 from .system import LabError, die_with_parent, locked
 
 SUITES = ("bookworm", "trixie")
-PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "sudo", "procps", "iproute2", "busybox", "csh",
-            "kmod", "pciutils", "binutils")
+PACKAGES = (
+    "systemd",
+    "systemd-sysv",
+    "dbus",
+    "openssh-server",
+    "python3",
+    "sudo",
+    "procps",
+    "iproute2",
+    "busybox",
+    "csh",
+    "kmod",
+    "pciutils",
+    "binutils",
+)
 
 # Accounts besides root, all reachable with the client key: `user` is ordinary, `ops` has sudo without a password, `opspw`
 # has sudo that asks for the password `trueup-lab`.
@@ -69,8 +82,12 @@ def base_path(suite):
 
 
 def apt_setting(name):
-    return subprocess.run(["apt-config", "shell", "value", name], capture_output=True, text=True,
-                          check=True).stdout.partition("=")[2].strip().strip("'")
+    return (
+        subprocess.run(["apt-config", "shell", "value", name], capture_output=True, text=True, check=True)
+        .stdout.partition("=")[2]
+        .strip()
+        .strip("'")
+    )
 
 
 def debian_mirror():
@@ -78,11 +95,18 @@ def debian_mirror():
     chosen = os.environ.get("TRUEUP_LAB_MIRROR")
     if chosen:
         return chosen
-    targets = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT)",
-                              "Created-By: Packages"], capture_output=True, text=True).stdout
+    targets = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT)", "Created-By: Packages"],
+        capture_output=True,
+        text=True,
+    ).stdout
     for line in targets.splitlines():
         site, release, component = line.split()
-        if component == "main" and "/debian" in site and not any(part in release + site for part in ("security", "updates")):
+        if (
+            component == "main"
+            and "/debian" in site
+            and not any(part in release + site for part in ("security", "updates"))
+        ):
             return site
     raise LabError("apt on this machine names no Debian mirror; give one in TRUEUP_LAB_MIRROR")
 
@@ -138,9 +162,17 @@ def build(suite, root):
             environment[f"{scheme}_proxy"] = proxy
     log = pathlib.Path(root).parent / f"{suite}.log"
     with open(log, "w") as output:
-        for command in (["debootstrap", "--variant=minbase", "--include=" + ",".join(PACKAGES), suite, root, debian_mirror()],
-                        ["chroot", root, "/bin/sh", "-c", CUSTOMISE]):
-            done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment,
-                                  preexec_fn=die_with_parent)
+        for command in (
+            ["debootstrap", "--variant=minbase", "--include=" + ",".join(PACKAGES), suite, root, debian_mirror()],
+            ["chroot", root, "/bin/sh", "-c", CUSTOMISE],
+        ):
+            done = subprocess.run(
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                preexec_fn=die_with_parent,
+            )
             if done.returncode != 0:
                 raise LabError(f"cannot build the base image of {suite}: {command[0]} failed, see {log}")

@@ -18,8 +18,12 @@ def dates_of(case):
     """When things were put there. The system is older than the environments, these are older than the caches, so that
     nothing looks changed behind something else's back unless the case says so."""
     now = int(time.time())
-    given = [python_env.date(entry[key]) for field, key in (("python_envs", "installed"), ("jit_caches", "modified"))
-             for entry in case.get(field, []) if entry.get(key)]
+    given = [
+        python_env.date(entry[key])
+        for field, key in (("python_envs", "installed"), ("jit_caches", "modified"))
+        for entry in case.get(field, [])
+        if entry.get(key)
+    ]
     system = min([now - 120 * DAY] + [moment - 30 * DAY for moment in given])
     installed = now - 60 * DAY
     return {"system": system, "installed": installed, "cache": max([now - 30 * DAY] + given)}
@@ -65,19 +69,28 @@ def _identity(case, tree, address, keys):
 def os_release(name, version):
     if name == "ubuntu":
         short = ".".join(version.split(".")[:2])
-        return (f'PRETTY_NAME="Ubuntu {version} LTS"\nNAME="Ubuntu"\nVERSION_ID="{short}"\nVERSION="{version} LTS"\nID=ubuntu\n'
-                "ID_LIKE=debian\n")
+        return (
+            f'PRETTY_NAME="Ubuntu {version} LTS"\nNAME="Ubuntu"\nVERSION_ID="{short}"\nVERSION="{version} LTS"\nID=ubuntu\n'
+            "ID_LIKE=debian\n"
+        )
     if version in ("", "rolling"):
-        return f'NAME="{name.capitalize()} Linux"\nPRETTY_NAME="{name.capitalize()} Linux"\nID={name}\nBUILD_ID=rolling\n'
+        return (
+            f'NAME="{name.capitalize()} Linux"\nPRETTY_NAME="{name.capitalize()} Linux"\nID={name}\nBUILD_ID=rolling\n'
+        )
     like = {"rhel": 'ID_LIKE="fedora"\n', "rocky": 'ID_LIKE="rhel centos fedora"\n'}.get(name, "")
     return f'NAME="{name.upper()}"\nVERSION="{version}"\nID="{name}"\n{like}VERSION_ID="{version}"\nPRETTY_NAME="{name.upper()} {version}"\n'
 
 
 def _packages(case, tree):
     given = case.get("system_packages", {})
-    tree.append("/var/lib/dpkg/status", "".join(
-        f"Package: {name}\nStatus: install ok installed\nPriority: optional\nSection: misc\nMaintainer: none <none@invalid>\n"
-        f"Architecture: amd64\nVersion: {version}\nDescription: package of a test host\n\n" for name, version in given.items()))
+    tree.append(
+        "/var/lib/dpkg/status",
+        "".join(
+            f"Package: {name}\nStatus: install ok installed\nPriority: optional\nSection: misc\nMaintainer: none <none@invalid>\n"
+            f"Architecture: amd64\nVersion: {version}\nDescription: package of a test host\n\n"
+            for name, version in given.items()
+        ),
+    )
     for name in given:
         tree.file(f"/var/lib/dpkg/info/{name}.list", "/.\n")
 
@@ -89,9 +102,15 @@ def _command(case, tree, name, given):
     wait = f"sleep {shlex.quote(str(given['sleep']))}\n" if given.get("sleep") else ""
     text = f"#!/bin/sh\n{wait}cat {base}.stdout\ncat {base}.stderr >&2\nexit {int(given.get('exit', 0))}\n"
     places = {"/usr/local/sbin", "/usr/local/bin"}
-    paths = [case.login.get("PATH", ""), case.service_environment.get("PATH", "")] + [unit["env"].get("PATH", "") for unit in units.services(case)]
+    paths = [case.login.get("PATH", ""), case.service_environment.get("PATH", "")] + [
+        unit["env"].get("PATH", "") for unit in units.services(case)
+    ]
     # A directory that comes earlier in some PATH, or a program that the model made: there the case's word counts as well.
-    for directory in {part for path in paths for part in path.split(":")} | {"/usr/bin", "/usr/sbin", "/usr/lib/wsl/lib"}:
+    for directory in {part for path in paths for part in path.split(":")} | {
+        "/usr/bin",
+        "/usr/sbin",
+        "/usr/lib/wsl/lib",
+    }:
         if directory.startswith("/") and tree.wrote(f"{directory}/{name}"):
             places.add(directory)
     for directory in places:
@@ -111,7 +130,9 @@ def _init(case, tree):
     files = ("/proc/modules", "/proc/version", "/proc/sys/kernel/osrelease", "/proc/cpuinfo", "/proc/meminfo")
     for target in directories + files:
         if os.path.exists(mount + target):
-            lines.append(f"[ ! -e {target} ] || {{ mount --bind {mount}{target} {target} && mount -o remount,bind,ro {target}; }}")
+            lines.append(
+                f"[ ! -e {target} ] || {{ mount --bind {mount}{target} {target} && mount -o remount,bind,ro {target}; }}"
+            )
     lines += [f"mknod -m 666 {path} c {major} {minor}" for path, major, minor in driver.device_nodes(case)]
     lines += ["exec /lib/systemd/systemd", ""]
     tree.program(f"{HOME}/init", "\n".join(lines))

@@ -12,23 +12,68 @@ from .system import LabError
 # Allowed fields: a mapping lists its keys, a list holds the shape of each element, ANY is not looked into.
 ANY = None
 SHAPE = {
-    "id": ANY, "title": ANY, "summary": ANY, "kind": ANY, "source": ANY, "inferred": ANY, "symptom": ANY, "root_cause": ANY,
-    "expected_findings": ANY, "expected_remediation": ANY, "must_not_report": ANY, "fixed_by": ANY, "confidence": ANY,
+    "id": ANY,
+    "title": ANY,
+    "summary": ANY,
+    "kind": ANY,
+    "source": ANY,
+    "inferred": ANY,
+    "symptom": ANY,
+    "root_cause": ANY,
+    "expected_findings": ANY,
+    "expected_remediation": ANY,
+    "must_not_report": ANY,
+    "fixed_by": ANY,
+    "confidence": ANY,
     "environment": {
-        "os": {"id": ANY, "version": ANY}, "kernel": ANY, "arch": ANY, "cpus": ANY, "memory": {"total_gib": ANY},
-        "gpus": [{"name": ANY, "count": ANY, "compute_cap": ANY, "pci": ANY, "memory": ANY, "persistence_mode": ANY,
-                  "mig": ANY, "remapped_rows": {"correctable": ANY, "uncorrectable": ANY, "pending": ANY, "failure": ANY}}],
-        "driver": ANY, "driver_cuda_max": ANY, "kernel_module": {"loaded": ANY, "on_disk": ANY, "flavour": ANY},
-        "driver_libraries": [{"path": ANY, "version": ANY, "names": ANY}], "nvswitches": ANY,
-        "cuda_toolkits": [{"path": ANY, "version": ANY, "has_nvcc": ANY, "lacks": ANY}], "cuda_symlink": ANY,
-        "env": {"login": ANY, "service": ANY}, "nvcc_on_path": ANY, "host_compiler": ANY,
-        "python_envs": [{"path": ANY, "python": ANY, "packages": ANY, "installed": ANY, "ptxas": ANY, "libraries": ANY}],
+        "os": {"id": ANY, "version": ANY},
+        "kernel": ANY,
+        "arch": ANY,
+        "cpus": ANY,
+        "memory": {"total_gib": ANY},
+        "gpus": [
+            {
+                "name": ANY,
+                "count": ANY,
+                "compute_cap": ANY,
+                "pci": ANY,
+                "memory": ANY,
+                "persistence_mode": ANY,
+                "mig": ANY,
+                "remapped_rows": {"correctable": ANY, "uncorrectable": ANY, "pending": ANY, "failure": ANY},
+            }
+        ],
+        "driver": ANY,
+        "driver_cuda_max": ANY,
+        "kernel_module": {"loaded": ANY, "on_disk": ANY, "flavour": ANY},
+        "driver_libraries": [{"path": ANY, "version": ANY, "names": ANY}],
+        "nvswitches": ANY,
+        "cuda_toolkits": [{"path": ANY, "version": ANY, "has_nvcc": ANY, "lacks": ANY}],
+        "cuda_symlink": ANY,
+        "env": {"login": ANY, "service": ANY},
+        "nvcc_on_path": ANY,
+        "host_compiler": ANY,
+        "python_envs": [
+            {"path": ANY, "python": ANY, "packages": ANY, "installed": ANY, "ptxas": ANY, "libraries": ANY}
+        ],
         "services": [{"unit": ANY, "user": ANY, "home": ANY, "state": ANY, "result": ANY, "exec": ANY, "env": ANY}],
         "processes": [{"name": ANY, "parent_pid": ANY, "cgroup": ANY, "gpu": ANY, "gpu_memory_mib": ANY}],
-        "jit_caches": [{"path": ANY, "kind": ANY, "built_for": ANY, "cuda_home": ANY, "python_env": ANY, "needed": ANY,
-                        "modified": ANY}],
-        "mounts": [{"path": ANY, "fstype": ANY, "options": ANY}], "system_packages": ANY, "kernel_log": ANY,
-        "kernel_log_before": ANY, "other": ANY,
+        "jit_caches": [
+            {
+                "path": ANY,
+                "kind": ANY,
+                "built_for": ANY,
+                "cuda_home": ANY,
+                "python_env": ANY,
+                "needed": ANY,
+                "modified": ANY,
+            }
+        ],
+        "mounts": [{"path": ANY, "fstype": ANY, "options": ANY}],
+        "system_packages": ANY,
+        "kernel_log": ANY,
+        "kernel_log_before": ANY,
+        "other": ANY,
     },
     "host": {"files": ANY, "commands": ANY, "setup": ANY},
 }
@@ -138,8 +183,14 @@ class Case:
         given = self.get("driver_libraries")
         if given is None:
             given = [{"path": self.library_directory, "version": self.driver}] if self.driver else []
-        return [{"path": entry["path"], "version": str(entry["version"]), "names": entry.get("names") or [
-            "libcuda.so", "libcuda.so.1", f"libcuda.so.{entry['version']}"]} for entry in given]
+        return [
+            {
+                "path": entry["path"],
+                "version": str(entry["version"]),
+                "names": entry.get("names") or ["libcuda.so", "libcuda.so.1", f"libcuda.so.{entry['version']}"],
+            }
+            for entry in given
+        ]
 
     @property
     def gpus(self):
@@ -149,10 +200,20 @@ class Case:
             for _ in range(int(group.get("count", 1))):
                 index = len(gpus)
                 digest = hashlib.sha256(f"{self.name}/{index}".encode()).hexdigest()
-                gpus.append(dict(group, index=index, pci=str(group.get("pci") or f"0000:{0x01 + 0x20 * index:02x}:00.0"
-                                                             if index < 8 else f"0000:{0x02 + 4 * index:02x}:00.0"),
-                                 uuid="GPU-%s-%s-%s-%s-%s" % (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]),
-                                 serial=str(1650000000000 + int(digest[:8], 16) % 10**9)))
+                gpus.append(
+                    dict(
+                        group,
+                        index=index,
+                        pci=str(
+                            group.get("pci") or f"0000:{0x01 + 0x20 * index:02x}:00.0"
+                            if index < 8
+                            else f"0000:{0x02 + 4 * index:02x}:00.0"
+                        ),
+                        uuid="GPU-%s-%s-%s-%s-%s"
+                        % (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]),
+                        serial=str(1650000000000 + int(digest[:8], 16) % 10**9),
+                    )
+                )
         return gpus
 
     @property

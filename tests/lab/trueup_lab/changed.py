@@ -11,27 +11,41 @@ import stat
 
 # In memory, kept by the system while it runs, and nothing of a visitor's; each with the reason why.
 CHURN = (
-    r"/run/systemd(/.*)?",      # systemd's and logind's own state: sessions, units, sockets, journald's numbers
-    r"/run/log(/.*)?",          # the journal while it is not persistent
-    r"/run/utmp", r"/run/sshd(/.*)?", r"/run/sshd\.pid", r"/run/motd\.dynamic",  # login records, sshd's listener, the login's greeting
-    r"/run/sudo(/.*)?",         # what sudo remembers of a login
-    r"/run/user(/.*)?",         # logind's per-user directories
-    r"/run/credentials(/.*)?", r"/run/dbus(/.*)?", r"/run/host(/.*)?", r"/run/mount(/.*)?", r"/run/lock/subsys",
+    r"/run/systemd(/.*)?",  # systemd's and logind's own state: sessions, units, sockets, journald's numbers
+    r"/run/log(/.*)?",  # the journal while it is not persistent
+    r"/run/utmp",
+    r"/run/sshd(/.*)?",
+    r"/run/sshd\.pid",
+    r"/run/motd\.dynamic",  # login records, sshd's listener, the login's greeting
+    r"/run/sudo(/.*)?",  # what sudo remembers of a login
+    r"/run/user(/.*)?",  # logind's per-user directories
+    r"/run/credentials(/.*)?",
+    r"/run/dbus(/.*)?",
+    r"/run/host(/.*)?",
+    r"/run/mount(/.*)?",
+    r"/run/lock/subsys",
     r"/run/trueup-lab/gpu/\d+",  # the pids that the host's own fake GPU programs leave
     r"/dev/(pts|char|net|mqueue|fd|ptmx)(/.*)?",  # pseudo terminals come with a login
     r"/dev/log",
 )
 # On disk: logs and login records, the package manager's books (compared as packages and versions), and what is trueup's.
 NOT_OURS = (
-    r"/var/log/(journal|apt|lab)(/.*)?", r"/var/log/(wtmp|btmp|lastlog|faillog|auth\.log|dpkg\.log|alternatives\.log)(\..*)?",
-    r"/var/log/(wtmp|lastlog)\.db(-.*)?", r"/var/lib/(wtmpdb|lastlog)(/.*)?",  # login records of Debian 13
-    r"/var/lib/(dpkg|apt)(/.*)?", r"/var/cache/apt(/.*)?", r"/var/cache/debconf(/.*)?",
-    r"/etc/ld\.so\.cache", r"/var/cache/ldconfig(/.*)?",
+    r"/var/log/(journal|apt|lab)(/.*)?",
+    r"/var/log/(wtmp|btmp|lastlog|faillog|auth\.log|dpkg\.log|alternatives\.log)(\..*)?",
+    r"/var/log/(wtmp|lastlog)\.db(-.*)?",
+    r"/var/lib/(wtmpdb|lastlog)(/.*)?",  # login records of Debian 13
+    r"/var/lib/(dpkg|apt)(/.*)?",
+    r"/var/cache/apt(/.*)?",
+    r"/var/cache/debconf(/.*)?",
+    r"/etc/ld\.so\.cache",
+    r"/var/cache/ldconfig(/.*)?",
     r"/var/lib/trueup(/.*)?",
-    r"/var/lib/sudo(/.*)?",                     # sudo's record that it has lectured someone
-    r"/var/lib/systemd(/.*)?",                  # stamps and seeds that systemd keeps for itself
-    r"/var/tmp/systemd-private-.*", r"/tmp/systemd-private-.*", r"/(tmp|var/tmp)/\.(X11|ICE|XIM|font)-unix",
-    r"/\.lab-fill",                             # what `lab fill` wrote
+    r"/var/lib/sudo(/.*)?",  # sudo's record that it has lectured someone
+    r"/var/lib/systemd(/.*)?",  # stamps and seeds that systemd keeps for itself
+    r"/var/tmp/systemd-private-.*",
+    r"/tmp/systemd-private-.*",
+    r"/(tmp|var/tmp)/\.(X11|ICE|XIM|font)-unix",
+    r"/\.lab-fill",  # what `lab fill` wrote
 )
 _left_out = re.compile("|".join(CHURN + NOT_OURS)).fullmatch
 

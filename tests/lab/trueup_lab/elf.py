@@ -42,8 +42,21 @@ def shared_object(soname=None, needed=(), fatbin=b"", machine=X86_64):
     sections = [struct.pack("<IIQQQQIIQQ", *[0] * 10)]
 
     def section(name, kind, flags, offset, size, link, info, alignment, entry):
-        sections.append(struct.pack("<IIQQQQIIQQ", section_name(name), kind, flags, offset if flags else 0, offset, size,
-                                    link, info, alignment, entry))
+        sections.append(
+            struct.pack(
+                "<IIQQQQIIQQ",
+                section_name(name),
+                kind,
+                flags,
+                offset if flags else 0,
+                offset,
+                size,
+                link,
+                info,
+                alignment,
+                entry,
+            )
+        )
 
     section(".hash", 5, 2, hash_at, len(hash_table), 2, 0, 8, 4)
     section(".dynsym", 11, 2, symbols_at, len(symbols), 3, 1, 8, 24)
@@ -53,22 +66,37 @@ def shared_object(soname=None, needed=(), fatbin=b"", machine=X86_64):
     names_at = end
     section(".shstrtab", 3, 0, names_at, len(names) + len(".shstrtab") + 1, 0, 0, 1, 0)
     sections_at = -(-(names_at + len(names)) // 8) * 8
-    header = b"\x7fELF" + bytes([2, 1, 1, 0]) + bytes(8) + struct.pack(
-        "<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, sections_at, 0, 64, 56, 3, 64, len(sections), len(sections) - 1)
+    header = (
+        b"\x7fELF"
+        + bytes([2, 1, 1, 0])
+        + bytes(8)
+        + struct.pack(
+            "<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, sections_at, 0, 64, 56, 3, 64, len(sections), len(sections) - 1
+        )
+    )
     load = struct.pack("<IIQQQQQQ", 1, 6, 0, 0, 0, end, end, 4096)
-    table = struct.pack("<IIQQQQQQ", 2, 6, dynamic_at, dynamic_at, dynamic_at, len(dynamic_bytes), len(dynamic_bytes), 8)
+    table = struct.pack(
+        "<IIQQQQQQ", 2, 6, dynamic_at, dynamic_at, dynamic_at, len(dynamic_bytes), len(dynamic_bytes), 8
+    )
     stack = struct.pack("<IIQQQQQQ", 0x6474E551, 6, 0, 0, 0, 0, 0, 16)
     image = bytearray(sections_at)
-    for at, part in ((0, header + load + table + stack), (hash_at, hash_table), (symbols_at, symbols),
-                     (strings_at, strings), (fatbin_at, fatbin), (dynamic_at, dynamic_bytes), (names_at, names)):
-        image[at:at + len(part)] = part
+    for at, part in (
+        (0, header + load + table + stack),
+        (hash_at, hash_table),
+        (symbols_at, symbols),
+        (strings_at, strings),
+        (fatbin_at, fatbin),
+        (dynamic_at, dynamic_bytes),
+        (names_at, names),
+    ):
+        image[at : at + len(part)] = part
     return bytes(image) + b"".join(sections)
 
 
 def split_target(target):
     """'sm_120f' -> (120, 'f')."""
     text = target.removeprefix("sm_").removeprefix("compute_")
-    return int(text.rstrip("af")), text[len(text.rstrip("af")):]
+    return int(text.rstrip("af")), text[len(text.rstrip("af")) :]
 
 
 def cubin(target, release):
@@ -79,8 +107,12 @@ def cubin(target, release):
         abi, version, flags = 8, 1, 0x06000002 | number << 8
     else:
         abi, version, flags = 7, 10 * major + minor, number << 16 | (0x800 if variant else 0) | number
-    header = b"\x7fELF" + bytes([2, 1, 1, 51, abi]) + bytes(7) + struct.pack(
-        "<HHIQQQIHHHHHH", 2, CUDA, version, 0, 0, 0, flags, 64, 56, 0, 64, 0, 0)
+    header = (
+        b"\x7fELF"
+        + bytes([2, 1, 1, 51, abi])
+        + bytes(7)
+        + struct.pack("<HHIQQQIHHHHHH", 2, CUDA, version, 0, 0, 0, flags, 64, 56, 0, 64, 0, 0)
+    )
     note = "ptxas\0Cuda compilation tools, release %s, V%s.0\0-arch %s -m 64\0" % (release, release, target)
     return header + note.encode()
 

@@ -1,7 +1,8 @@
 """The life of test hosts: boot, the process that watches over them, running something inside, the end.
 
 A host's mounts and processes live in namespaces of its own, below an nspawn that dies with its parent, the keeper. The
-keeper ends when its owner does. So whatever is killed, nothing of a host stays but its directory, which the next `down` or `up` removes.
+keeper ends when its owner does. So whatever is killed, nothing of a host stays but its directory, which the next `down`
+or `up` removes.
 """
 
 import array
@@ -74,12 +75,30 @@ class Host:
     def enter(self, command, **options):
         """Runs a command inside; options as for subprocess.run."""
         pid = self.running()["init"][0]
-        return subprocess.run(["nsenter", f"--target={pid}", "--mount", "--uts", "--ipc", "--pid", "--root", "--",
-                               "/usr/bin/env", "-i", "--chdir=/", f"PATH={units.UNIT_PATH}:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8",
-                               *command], **options)
+        return subprocess.run(
+            [
+                "nsenter",
+                f"--target={pid}",
+                "--mount",
+                "--uts",
+                "--ipc",
+                "--pid",
+                "--root",
+                "--",
+                "/usr/bin/env",
+                "-i",
+                "--chdir=/",
+                f"PATH={units.UNIT_PATH}:/sbin:/bin",
+                "HOME=/root",
+                "LC_ALL=C.UTF-8",
+                *command,
+            ],
+            **options,
+        )
 
 
-# ---- cgroups: each host has one of its own, as nspawn would otherwise put all hosts' services into the same ---------------
+# ---- cgroups: each host has one of its own, as nspawn would otherwise put all hosts' services into the same ----------
+
 
 def _hierarchies():
     """Mount points of the cgroup trees that systemd keeps its units in."""
@@ -106,7 +125,8 @@ def _remove_cgroup(number):
                 os.rmdir(directory)
 
 
-# ---- boot -------------------------------------------------------------------------------------------------------------
+# ---- boot ------------------------------------------------------------------------------------------------------------
+
 
 def _make_disk(host, disk):
     """The place of the upper layer: on the build machine's disk, or on one of `disk` MiB in memory."""
@@ -155,8 +175,12 @@ def _become_host(host, case, plan):
     system.mount("proc", "/proc", "proc")
     top = _make_disk(host, plan["disk"])
     host.root.mkdir()
-    system.mount("overlay", str(host.root), "overlay", f"lowerdir={plan['base']},upperdir={top}/upper,workdir={top}/work,"
-                 "redirect_dir=off,metacopy=off,index=off")
+    system.mount(
+        "overlay",
+        str(host.root),
+        "overlay",
+        f"lowerdir={plan['base']},upperdir={top}/upper,workdir={top}/work," "redirect_dir=off,metacopy=off,index=off",
+    )
     mounts = _mount_filesystems(host, case)
     builder = os.fork()
     if builder == 0:
@@ -173,9 +197,21 @@ def _become_host(host, case, plan):
         os._exit(1)
     for target, options in mounts:
         subprocess.run(["mount", "-o", options, target], check=True)
-    arguments = ["systemd-nspawn", "--quiet", f"--directory={host.root}", "--register=no", "--keep-unit",
-                 f"--machine=lab-{plan['number']}", f"--hostname={case.name}", "--kill-signal=SIGRTMIN+3", "--console=pipe",
-                 "--link-journal=no", "--resolv-conf=off", "--timezone=off", f"--bind={host.directory}/kmsg:/dev/kmsg"]
+    arguments = [
+        "systemd-nspawn",
+        "--quiet",
+        f"--directory={host.root}",
+        "--register=no",
+        "--keep-unit",
+        f"--machine=lab-{plan['number']}",
+        f"--hostname={case.name}",
+        "--kill-signal=SIGRTMIN+3",
+        "--console=pipe",
+        "--link-journal=no",
+        "--resolv-conf=off",
+        "--timezone=off",
+        f"--bind={host.directory}/kmsg:/dev/kmsg",
+    ]
     for path in plan["real_nvcc"]:
         arguments.append(f"--bind-ro=/usr/local/cuda-13.0:{path}")
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "SYSTEMD_NSPAWN_TMPFS_TMP": "0"}
@@ -272,12 +308,24 @@ def up(cases, suite, say, owner=None, disk=None, real_nvcc=False):
                     shutil.copy(hosts[0].directory / name, host.directory / name)
             private, public = _new_key(host.directory / "host_key")
             (host.directory / "known_hosts").write_text(f"127.10.0.{number} {' '.join(public.split()[:2])}\n")
-            host.update(number=number, base=str(image), disk=disk, mounts=[entry["path"] for entry in case.get("mounts", [])])
-            toolkits = [entry["path"] for entry in case.get("cuda_toolkits", []) if str(entry["version"]).startswith("13.0")
-                        and entry["path"].startswith("/usr/local/")]
-            plans.append({"case": case, "number": number, "base": str(image), "disk": disk,
-                          "real_nvcc": toolkits if real_nvcc else [],
-                          "keys": {"authorized": client[1], "host_private": private, "host_public": public}})
+            host.update(
+                number=number, base=str(image), disk=disk, mounts=[entry["path"] for entry in case.get("mounts", [])]
+            )
+            toolkits = [
+                entry["path"]
+                for entry in case.get("cuda_toolkits", [])
+                if str(entry["version"]).startswith("13.0") and entry["path"].startswith("/usr/local/")
+            ]
+            plans.append(
+                {
+                    "case": case,
+                    "number": number,
+                    "base": str(image),
+                    "disk": disk,
+                    "real_nvcc": toolkits if real_nvcc else [],
+                    "keys": {"authorized": client[1], "host_private": private, "host_public": public},
+                }
+            )
         _start_keeper(hosts, plans, owner)
         with concurrent.futures.ThreadPoolExecutor(len(hosts)) as pool:
             for result in [pool.submit(_finish_boot, host, plan) for host, plan in zip(hosts, plans)]:
@@ -334,7 +382,9 @@ def _wait_for_boot(host, number):
         init = next((pid for pid in system.children(nspawn[0]) if _command_name(pid) == "systemd"), None)
         if init and _answers(f"127.10.0.{number}"):
             host.update(init=system.identity(init))
-            state = host.enter(["timeout", "50", "systemctl", "is-system-running", "--wait"], capture_output=True, text=True)
+            state = host.enter(
+                ["timeout", "50", "systemctl", "is-system-running", "--wait"], capture_output=True, text=True
+            )
             if state.stdout.strip() in ("running", "degraded"):
                 return
             raise LabError(f"{host.name} did not finish booting: {state.stdout.strip()} {state.stderr.strip()}")
@@ -364,17 +414,31 @@ def _after_boot(host, case):
     _write_kernel_log(host, case)
     lines = driver.program_lines(case)
     if lines and units.speaking_unit(case) is None:
-        host.enter(["systemd-cat", "-t", str(case.get("other", {}).get("engine", "python3"))], input="\n".join(lines) + "\n",
-                   text=True, check=True)
+        host.enter(
+            ["systemd-cat", "-t", str(case.get("other", {}).get("engine", "python3"))],
+            input="\n".join(lines) + "\n",
+            text=True,
+            check=True,
+        )
     for entry in case.get("processes", []):
         scope = os.path.basename(str(entry.get("cgroup", "")))
         prefix = ["systemd-run", "--quiet", "--scope", f"--unit={scope}"] if scope.endswith(".scope") else []
         existing = host.enter(["systemctl", "is-active", "--quiet", scope]).returncode == 0 if prefix else False
-        command = [f"{build.HOME}/gpu-process", entry["name"], str(entry.get("gpu", 0)), str(entry.get("gpu_memory_mib", 0))]
+        command = [
+            f"{build.HOME}/gpu-process",
+            entry["name"],
+            str(entry.get("gpu", 0)),
+            str(entry.get("gpu_memory_mib", 0)),
+        ]
         if existing:
-            command = ["sh", "-c", f'for tree in /sys/fs/cgroup/systemd /sys/fs/cgroup/unified /sys/fs/cgroup; do '
-                       f'! [ -d "$tree/system.slice/{scope}" ] || echo $$ > "$tree/system.slice/{scope}/cgroup.procs"; done; exec "$@"',
-                       "sh", *command]
+            command = [
+                "sh",
+                "-c",
+                f'for tree in /sys/fs/cgroup/systemd /sys/fs/cgroup/unified /sys/fs/cgroup; do '
+                f'! [ -d "$tree/system.slice/{scope}" ] || echo $$ > "$tree/system.slice/{scope}/cgroup.procs"; done; exec "$@"',
+                "sh",
+                *command,
+            ]
             prefix = []
         done = host.enter([*prefix, *command], capture_output=True, text=True)
         if done.returncode:
@@ -382,7 +446,9 @@ def _after_boot(host, case):
     if case.setup:
         done = host.enter(["/bin/sh", "-eu"], input=case.setup, capture_output=True, text=True)
         if done.returncode:
-            raise LabError(f"{host.name}: host.setup ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-500:]}")
+            raise LabError(
+                f"{host.name}: host.setup ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-500:]}"
+            )
     _check_units(host, case)
 
 
@@ -412,7 +478,9 @@ def _check_units(host, case):
     for unit in units.services(case):
         state, result = str(unit.get("state", "active")), str(unit.get("result", "success"))
         for _ in range(400):
-            text = host.enter(["systemctl", "show", "-p", "ActiveState", "-p", "Result", unit["unit"]], capture_output=True, text=True)
+            text = host.enter(
+                ["systemctl", "show", "-p", "ActiveState", "-p", "Result", unit["unit"]], capture_output=True, text=True
+            )
             shown = dict(line.split("=", 1) for line in text.stdout.splitlines())
             if shown == {"ActiveState": state, "Result": result}:
                 break
@@ -444,27 +512,38 @@ def differences(name):
 
 
 def make_read_only(host):
-    """Everything a program could write to, but /run, which logins need. Journald goes on in /run; no other program of the
-    host may hold a file open for writing."""
+    """Everything a program could write to, but /run, which logins need. Journald goes on in /run; no other program of
+    the host may hold a file open for writing."""
     host.enter(["journalctl", "--relinquish-var"], check=True)
-    done = host.enter(["sh", "-c", "for top in /tmp /dev/shm; do ! mountpoint -q $top || mount -o remount,ro $top || exit; done; "
-                       "mount -o remount,ro /"], capture_output=True, text=True)
+    done = host.enter(
+        [
+            "sh",
+            "-c",
+            "for top in /tmp /dev/shm; do ! mountpoint -q $top || mount -o remount,ro $top || exit; done; "
+            "mount -o remount,ro /",
+        ],
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         raise LabError(f"{host.name}: cannot be made read-only, some program holds a file open: {done.stderr.strip()}")
 
 
 def fill(host):
     """Writes until nothing more fits, on the disk and on what lies in memory beside it."""
-    script = ('for top in / /tmp /dev/shm; do dd if=/dev/zero of="$top/.lab-fill" bs=1M 2> /dev/null; '
-              'dd if=/dev/zero of="$top/.lab-fill" bs=1 count=4096 oflag=append conv=notrunc 2> /dev/null; done; '
-              'if echo x > /.lab-probe 2> /dev/null; then rm -f /.lab-probe; exit 1; fi; rm -f /.lab-probe')
+    script = (
+        'for top in / /tmp /dev/shm; do dd if=/dev/zero of="$top/.lab-fill" bs=1M 2> /dev/null; '
+        'dd if=/dev/zero of="$top/.lab-fill" bs=1 count=4096 oflag=append conv=notrunc 2> /dev/null; done; '
+        'if echo x > /.lab-probe 2> /dev/null; then rm -f /.lab-probe; exit 1; fi; rm -f /.lab-probe'
+    )
     if not host.running().get("disk"):
         raise LabError(f"{host.name} has no disk of its own to fill: boot it with --disk MIB")
     if host.enter(["sh", "-c", script]).returncode:
         raise LabError(f"{host.name}: the disk did not get full")
 
 
-# ---- the end ----------------------------------------------------------------------------------------------------------
+# ---- the end ---------------------------------------------------------------------------------------------------------
+
 
 def _gone(process, limit=10.0):
     deadline = time.monotonic() + limit

@@ -27,17 +27,32 @@ def parser():
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="boot one host per case file and write an inventory")
     up.add_argument("cases", nargs="+", metavar="CASE.yaml")
-    up.add_argument("--base", choices=("bookworm", "trixie"), default="bookworm", help="the system they run (default: bookworm)")
-    up.add_argument("-o", "--output", metavar="INVENTORY", help="where to write the inventory (default: standard output)")
-    up.add_argument("--owner", type=parse_owner, default="parent", metavar="PID|none",
-                    help="the hosts end when this process does (default: the one that called lab)")
-    up.add_argument("--disk", type=int, metavar="MIB", help="a disk of this size for what the host writes, so that it can get full")
+    up.add_argument(
+        "--base", choices=("bookworm", "trixie"), default="bookworm", help="the system they run (default: bookworm)"
+    )
+    up.add_argument(
+        "-o", "--output", metavar="INVENTORY", help="where to write the inventory (default: standard output)"
+    )
+    up.add_argument(
+        "--owner",
+        type=parse_owner,
+        default="parent",
+        metavar="PID|none",
+        help="the hosts end when this process does (default: the one that called lab)",
+    )
+    up.add_argument(
+        "--disk", type=int, metavar="MIB", help="a disk of this size for what the host writes, so that it can get full"
+    )
     up.add_argument("--full-disk", action="store_true", help="boot with a disk of 64 MiB and fill it")
     up.add_argument("--read-only", action="store_true", help="make the host's file systems read-only once it is up")
-    up.add_argument("--real-nvcc", action="store_true", help="mount this machine's /usr/local/cuda-13.0 for the case's toolkit 13.0")
+    up.add_argument(
+        "--real-nvcc", action="store_true", help="mount this machine's /usr/local/cuda-13.0 for the case's toolkit 13.0"
+    )
     down = commands.add_parser("down", help="end hosts and remove them; all of them, if none is named")
     down.add_argument("names", nargs="*", metavar="NAME")
-    changed = commands.add_parser("changed", help="what differs from the state after boot, one line each; exit 1 if anything")
+    changed = commands.add_parser(
+        "changed", help="what differs from the state after boot, one line each; exit 1 if anything"
+    )
     changed.add_argument("name", metavar="NAME")
     fill = commands.add_parser("fill", help="fill the disk of a host booted with --disk")
     fill.add_argument("name", metavar="NAME")
@@ -53,13 +68,19 @@ def inventory(hosts):
     """Our inventory format; all paths are absolute."""
     lines = ["hosts:"]
     for host in hosts:
-        lines += [f"  {host.name}:", f"    address: 127.10.0.{host.read()['number']}", "    user: root",
-                  f"    key: {host.directory}/id_ed25519", f"    known_hosts: {host.directory}/known_hosts"]
+        lines += [
+            f"  {host.name}:",
+            f"    address: 127.10.0.{host.read()['number']}",
+            "    user: root",
+            f"    key: {host.directory}/id_ed25519",
+            f"    known_hosts: {host.directory}/known_hosts",
+        ]
     return "\n".join(lines) + "\n"
 
 
 def run(arguments):
     from . import available, base, case, host, system
+
     if arguments.command == "available":
         reason = available.reason()
         if reason:
@@ -71,8 +92,14 @@ def run(arguments):
         if reason:
             raise LabError(f"test hosts cannot boot here: {reason}")
         owner = {"parent": os.getppid(), "none": None}.get(arguments.owner, arguments.owner)
-        hosts = host.up(cases, arguments.base, say, system.identity(owner) if owner else None,
-                        64 if arguments.full_disk else arguments.disk, arguments.real_nvcc)
+        hosts = host.up(
+            cases,
+            arguments.base,
+            say,
+            system.identity(owner) if owner else None,
+            64 if arguments.full_disk else arguments.disk,
+            arguments.real_nvcc,
+        )
         try:
             for one in hosts:
                 if arguments.full_disk:

@@ -26,17 +26,52 @@ RELEASES = {
 
 # target: first and last release whose nvcc has it (sources: LLVM's NVPTX tables, and nvcc 13.0.88 itself)
 TARGETS = (
-    ("50", "6.0", "12.9"), ("52", "6.5", "12.9"), ("60", "8.0", "12.9"), ("61", "8.0", "12.9"), ("70", "9.0", "12.9"),
-    ("72", "9.1", "12.9"), ("75", "10.0", ""), ("80", "11.0", ""), ("86", "11.1", ""), ("87", "11.4", ""), ("88", "13.0", ""),
-    ("89", "11.8", ""), ("90", "11.8", ""), ("90a", "12.0", ""), ("100", "12.8", ""), ("100a", "12.8", ""), ("100f", "12.9", ""),
-    ("101", "12.8", "12.9"), ("101a", "12.8", "12.9"), ("101f", "12.9", "12.9"), ("103", "12.9", ""), ("103a", "12.9", ""),
-    ("103f", "12.9", ""), ("107", "13.4", ""), ("107a", "13.4", ""), ("107f", "13.4", ""), ("110", "13.0", ""), ("110a", "13.0", ""),
-    ("110f", "13.0", ""), ("120", "12.8", ""), ("120a", "12.8", ""), ("120f", "12.9", ""), ("121", "12.9", ""), ("121a", "12.9", ""),
+    ("50", "6.0", "12.9"),
+    ("52", "6.5", "12.9"),
+    ("60", "8.0", "12.9"),
+    ("61", "8.0", "12.9"),
+    ("70", "9.0", "12.9"),
+    ("72", "9.1", "12.9"),
+    ("75", "10.0", ""),
+    ("80", "11.0", ""),
+    ("86", "11.1", ""),
+    ("87", "11.4", ""),
+    ("88", "13.0", ""),
+    ("89", "11.8", ""),
+    ("90", "11.8", ""),
+    ("90a", "12.0", ""),
+    ("100", "12.8", ""),
+    ("100a", "12.8", ""),
+    ("100f", "12.9", ""),
+    ("101", "12.8", "12.9"),
+    ("101a", "12.8", "12.9"),
+    ("101f", "12.9", "12.9"),
+    ("103", "12.9", ""),
+    ("103a", "12.9", ""),
+    ("103f", "12.9", ""),
+    ("107", "13.4", ""),
+    ("107a", "13.4", ""),
+    ("107f", "13.4", ""),
+    ("110", "13.0", ""),
+    ("110a", "13.0", ""),
+    ("110f", "13.0", ""),
+    ("120", "12.8", ""),
+    ("120a", "12.8", ""),
+    ("120f", "12.9", ""),
+    ("121", "12.9", ""),
+    ("121a", "12.9", ""),
     ("121f", "12.9", ""),
 )
 
-DEFAULT_GCC = {("ubuntu", "22.04"): "11.4.0", ("ubuntu", "24.04"): "13.3.0", ("ubuntu", "26.04"): "15.2.0",
-               ("debian", "12"): "12.2.0", ("debian", "13"): "14.2.0", ("rhel", "8"): "8.5.0", ("arch", "rolling"): "15.2.1"}
+DEFAULT_GCC = {
+    ("ubuntu", "22.04"): "11.4.0",
+    ("ubuntu", "24.04"): "13.3.0",
+    ("ubuntu", "26.04"): "15.2.0",
+    ("debian", "12"): "12.2.0",
+    ("debian", "13"): "14.2.0",
+    ("rhel", "8"): "8.5.0",
+    ("arch", "rolling"): "15.2.1",
+}
 
 
 def release_of(version):
@@ -50,19 +85,27 @@ def facts(release):
 
 def supported_targets(release):
     key = version_key(release)
-    return [name for name, first, last in TARGETS if version_key(first) <= key and (not last or key <= version_key(last))]
+    return [
+        name for name, first, last in TARGETS if version_key(first) <= key and (not last or key <= version_key(last))
+    ]
 
 
 def compiler_program(name, release, version=None):
     """The text of a fake nvcc or ptxas of a release; version: the full one, where not the release's usual."""
     usual, date, build = facts(release)[:3]
     version = version or usual
-    banner = (f"Copyright (c) 2005-{date[-4:]} NVIDIA Corporation\nBuilt on {date}\nCuda compilation tools, release {release}, "
-              f"V{version}\nBuild cuda_{release}.r{release}/compiler.{build}_0")
+    banner = (
+        f"Copyright (c) 2005-{date[-4:]} NVIDIA Corporation\nBuilt on {date}\nCuda compilation tools, release {release}, "
+        f"V{version}\nBuild cuda_{release}.r{release}/compiler.{build}_0"
+    )
     text = GUEST_FILES[name]
-    for key, value in (("RELEASE", release), ("VERSION", version), ("BANNER", banner),
-                       ("TARGETS", " ".join(supported_targets(release))),
-                       ("COMPRESS_MODE", "true" if version_key(release) >= (12, 8) else "false")):
+    for key, value in (
+        ("RELEASE", release),
+        ("VERSION", version),
+        ("BANNER", banner),
+        ("TARGETS", " ".join(supported_targets(release))),
+        ("COMPRESS_MODE", "true" if version_key(release) >= (12, 8) else "false"),
+    ):
         text = text.replace(f"@{key}@", value)
     return text
 
@@ -112,14 +155,32 @@ def headers(release):
     """The headers that JIT libraries look for: {path below include: content}."""
     major, minor = release.split(".")
     gcc, clang = facts(release)[5:]
-    guard = (f"#if __GNUC__ > {gcc}\n#error -- unsupported GNU version! gcc versions later than {gcc} are not supported! "
-             "The nvcc flag '-allow-unsupported-compiler' can be used to override this version check; however, using an "
-             "unsupported host compiler may cause compilation failure or incorrect run time execution. Use at your own risk.\n"
-             f"#endif\n#if defined(__clang__) && (__clang_major__ >= {clang + 1})\n#error -- unsupported clang version!\n#endif\n")
-    plain = ("cuda_runtime.h", "cuda_runtime_api.h", "curand_kernel.h", "cublas_v2.h", "cublasLt.h", "nvrtc.h", "cuda_fp16.h",
-             "cuda_bf16.h", "cuda_fp8.h", "cusparse.h", "cusolverDn.h", "nv/target", "cub/cub.cuh")
-    return {"cuda.h": f"#define CUDA_VERSION {int(major) * 1000 + int(minor) * 10}\n", "crt/host_config.h": guard,
-            **{name: f"/* CUDA {release} */\n" for name in plain}}
+    guard = (
+        f"#if __GNUC__ > {gcc}\n#error -- unsupported GNU version! gcc versions later than {gcc} are not supported! "
+        "The nvcc flag '-allow-unsupported-compiler' can be used to override this version check; however, using an "
+        "unsupported host compiler may cause compilation failure or incorrect run time execution. Use at your own risk.\n"
+        f"#endif\n#if defined(__clang__) && (__clang_major__ >= {clang + 1})\n#error -- unsupported clang version!\n#endif\n"
+    )
+    plain = (
+        "cuda_runtime.h",
+        "cuda_runtime_api.h",
+        "curand_kernel.h",
+        "cublas_v2.h",
+        "cublasLt.h",
+        "nvrtc.h",
+        "cuda_fp16.h",
+        "cuda_bf16.h",
+        "cuda_fp8.h",
+        "cusparse.h",
+        "cusolverDn.h",
+        "nv/target",
+        "cub/cub.cuh",
+    )
+    return {
+        "cuda.h": f"#define CUDA_VERSION {int(major) * 1000 + int(minor) * 10}\n",
+        "crt/host_config.h": guard,
+        **{name: f"/* CUDA {release} */\n" for name in plain},
+    }
 
 
 def libraries(release):
@@ -127,9 +188,15 @@ def libraries(release):
     major = release.split(".")[0]
     nvcc, _, _, cudart, cublas = facts(release)[:5]
     short = major if version_key(release) >= (12,) else "11.0"
-    rows = [("libcudart", short, cudart), ("libcublas", cublas.split(".")[0], cublas), ("libcublasLt", cublas.split(".")[0], cublas),
-            ("libcurand", "10", "10.3.9.90"), ("libnvrtc", major if major != "11" else "11.2", nvcc),
-            ("libcusparse", "12" if major != "11" else "11", f"{major}.5.0"), ("libcusolver", "12" if major == "13" else "11", "11.7.0")]
+    rows = [
+        ("libcudart", short, cudart),
+        ("libcublas", cublas.split(".")[0], cublas),
+        ("libcublasLt", cublas.split(".")[0], cublas),
+        ("libcurand", "10", "10.3.9.90"),
+        ("libnvrtc", major if major != "11" else "11.2", nvcc),
+        ("libcusparse", "12" if major != "11" else "11", f"{major}.5.0"),
+        ("libcusolver", "12" if major == "13" else "11", "11.7.0"),
+    ]
     if major != "11":
         rows.append(("libnvJitLink", major, nvcc))
     return [(stem, f"{stem}.so.{number}", full) for stem, number, full in rows]
@@ -156,10 +223,25 @@ def _installed(case, tree, path, release, version, toolkit):
         if link not in (toolkit.get("lacks") or []):
             tree.link(f"{path}/{link}", f"{target}/{inside}")
     nvcc, cudart = version or facts(release)[0], facts(release)[3]
-    _put(tree, toolkit, path, "version.json", json.dumps({
-        "cuda": {"name": "CUDA SDK", "version": str(toolkit["version"]) if str(toolkit["version"]).count(".") > 1 else f"{release}.1"},
-        "cuda_cudart": {"name": "CUDA Runtime (cudart)", "version": cudart}, "cuda_nvcc": {"name": "CUDA NVCC", "version": nvcc},
-        "libcublas": {"name": "CUDA cuBLAS", "version": facts(release)[4]}}, indent=3) + "\n")
+    _put(
+        tree,
+        toolkit,
+        path,
+        "version.json",
+        json.dumps(
+            {
+                "cuda": {
+                    "name": "CUDA SDK",
+                    "version": str(toolkit["version"]) if str(toolkit["version"]).count(".") > 1 else f"{release}.1",
+                },
+                "cuda_cudart": {"name": "CUDA Runtime (cudart)", "version": cudart},
+                "cuda_nvcc": {"name": "CUDA NVCC", "version": nvcc},
+                "libcublas": {"name": "CUDA cuBLAS", "version": facts(release)[4]},
+            },
+            indent=3,
+        )
+        + "\n",
+    )
 
 
 def _wheels(tree, path, release, version, toolkit):
@@ -197,8 +279,12 @@ def _host_compiler(case, tree):
     full += ".0" if full.count(".") == 1 else ""
     major = full.split(".")[0]
     text = GUEST_FILES["gcc"]
-    for key, value in (("VERSION", full), ("MAJOR", major), ("TRIPLET", case.triplet),
-                       ("DISTRIBUTION", f"{name.capitalize() or 'Debian'} {full}")):
+    for key, value in (
+        ("VERSION", full),
+        ("MAJOR", major),
+        ("TRIPLET", case.triplet),
+        ("DISTRIBUTION", f"{name.capitalize() or 'Debian'} {full}"),
+    ):
         text = text.replace(f"@{key}@", value)
     for tool in ("gcc", "g++"):
         tree.program(f"/usr/bin/{case.triplet}-{tool}-{major}", text)

@@ -4,7 +4,9 @@ import os
 import pathlib
 
 GUEST = pathlib.Path(__file__).resolve().parent.parent / "guest"
-GUEST_FILES = {path.name: path.read_text() for path in GUEST.iterdir() if path.is_file()}  # read before the root changes
+GUEST_FILES = {
+    path.name: path.read_text() for path in GUEST.iterdir() if path.is_file()
+}  # read before the root changes
 HOME = "/usr/lib/trueup-lab"  # on the host: what only the test host needs
 
 

@@ -17,7 +17,10 @@ RESULTS = ("success", "exit-code", "signal", "core-dump")
 
 def services(case: Case):
     """The case's units, with the one added for environments whose programs no unit runs."""
-    units = [dict(unit, env={key: str(value) for key, value in (unit.get("env") or {}).items()}) for unit in case.get("services", [])]
+    units = [
+        dict(unit, env={key: str(value) for key, value in (unit.get("env") or {}).items()})
+        for unit in case.get("services", [])
+    ]
     envs = [PythonEnv(case, given) for given in case.get("python_envs", [])]
     if envs and not any(_runs(case, unit, env) for unit in units for env in envs):
         path = case.service_environment.get("PATH", "")
@@ -29,11 +32,21 @@ def services(case: Case):
         else:
             command = f"{env.interpreter} /srv/inference/serve.py"
         failed = bool(program_lines(case))
-        units.append({"unit": "inference.service", "user": case.account, "exec": command, "env": case.service_environment,
-                      "state": "failed" if failed else "active", "result": "exit-code" if failed else "success"})
+        units.append(
+            {
+                "unit": "inference.service",
+                "user": case.account,
+                "exec": command,
+                "env": case.service_environment,
+                "state": "failed" if failed else "active",
+                "result": "exit-code" if failed else "success",
+            }
+        )
     for unit in units:
         if unit.get("result", "success") not in RESULTS:
-            raise LabError(f"{case.name}: {unit['unit']}: result '{unit['result']}' cannot be played; known: {', '.join(RESULTS)}")
+            raise LabError(
+                f"{case.name}: {unit['unit']}: result '{unit['result']}' cannot be played; known: {', '.join(RESULTS)}"
+            )
     return units
 
 
@@ -41,7 +54,9 @@ def _runs(case, unit, env):
     """Whether a unit's command, or the script it names, is a program of an environment."""
     text = unit.get("exec", "")
     text += str(case.files.get(text.split()[0] if text else "", ""))
-    return env.path in text or (env.is_system and re.search(r"(^|\s)(/usr/bin/python3|/usr/local/bin/(vllm|sglang))", text) is not None)
+    return env.path in text or (
+        env.is_system and re.search(r"(^|\s)(/usr/bin/python3|/usr/local/bin/(vllm|sglang))", text) is not None
+    )
 
 
 def speaking_unit(case):
@@ -60,13 +75,29 @@ def write(case, tree):
     for unit in services(case):
         name = unit["unit"]
         runs_engine = any(_runs(case, unit, env) for env in envs)
-        tree.file(f"{HOME}/units/{name}.json", json.dumps({
-            "state": unit.get("state"), "result": unit.get("result", "success"), "uses_gpus": runs_engine,
-            "lines": program_lines(case) if name == speaker else []}))
+        tree.file(
+            f"{HOME}/units/{name}.json",
+            json.dumps(
+                {
+                    "state": unit.get("state"),
+                    "result": unit.get("result", "success"),
+                    "uses_gpus": runs_engine,
+                    "lines": program_lines(case) if name == speaker else [],
+                }
+            ),
+        )
         _unit_file(case, tree, unit)
         _program(case, tree, envs, shlex.split(unit["exec"]))
-    versions = {"nv-fabricmanager": next((f"Fabric Manager version is : {str(version).split('-')[0]}" for package, version in
-                                          case.get("system_packages", {}).items() if "fabricmanager" in package), "")}
+    versions = {
+        "nv-fabricmanager": next(
+            (
+                f"Fabric Manager version is : {str(version).split('-')[0]}"
+                for package, version in case.get("system_packages", {}).items()
+                if "fabricmanager" in package
+            ),
+            "",
+        )
+    }
     tree.file(f"{HOME}/versions.json", json.dumps(versions))
     tree.file(f"{HOME}/player.py", GUEST_FILES["player.py"])
     tree.program(f"{HOME}/gpu-process", GUEST_FILES["gpu-process"])
@@ -98,12 +129,16 @@ def _accounts(case, tree):
 def _login(case, tree):
     variables = dict(case.login)
     if case.get("nvcc_on_path") and "PATH" not in variables and not case.get("python_envs"):
-        toolkit = (case.cuda_link_target and "/usr/local/cuda") or next((entry["path"] for entry in case.get("cuda_toolkits", [])), None)
+        toolkit = (case.cuda_link_target and "/usr/local/cuda") or next(
+            (entry["path"] for entry in case.get("cuda_toolkits", [])), None
+        )
         if toolkit and toolkit != "/usr":
             variables["PATH"] = f"{toolkit}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     if variables:
         home = "/home/user" if case.account == "user" else "/root"
-        tree.append(f"{home}/.profile", "".join(f"export {key}={shlex.quote(value)}\n" for key, value in variables.items()))
+        tree.append(
+            f"{home}/.profile", "".join(f"export {key}={shlex.quote(value)}\n" for key, value in variables.items())
+        )
 
 
 def _unit_file(case, tree, unit):
@@ -111,8 +146,10 @@ def _unit_file(case, tree, unit):
     lines = ["[Unit]", f"Description={unit['unit'].removesuffix('.service')}", "After=network.target", "", "[Service]"]
     if unit.get("user", "root") != "root":
         lines.append(f"User={unit['user']}")
-    lines += ["Environment=\"%s=%s\"" % (key, value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%"))
-              for key, value in env.items()]
+    lines += [
+        "Environment=\"%s=%s\"" % (key, value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%"))
+        for key, value in env.items()
+    ]
     lines += [f"ExecStart={unit['exec']}", "", "[Install]", "WantedBy=multi-user.target", ""]
     path = f"/etc/systemd/system/{unit['unit']}"
     tree.file(path, "\n".join(lines))
@@ -128,7 +165,14 @@ def _program(case, tree, envs, command):
     """The program of a unit, for what no other part of the host provides."""
     program, *arguments = command
     if re.search(r"/python[0-9.]*$", program) and arguments:
-        env = next((env for env in envs if program.startswith(env.programs + "/") or (env.is_system and program.startswith("/usr/bin/"))), None)
+        env = next(
+            (
+                env
+                for env in envs
+                if program.startswith(env.programs + "/") or (env.is_system and program.startswith("/usr/bin/"))
+            ),
+            None,
+        )
         if arguments[0] == "-m" and env:
             parts = arguments[1].split(".")
             for depth in range(1, len(parts)):
