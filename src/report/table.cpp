@@ -160,7 +160,7 @@ void render_errors(Page& page, const RunReport& report) {
   }
   for (const auto& [host, names] : groups) {
     const bool unreached = host->status == HostStatus::unreachable;
-    page.headline(Paint::red, unreached ? "unreached" : "cut off",
+    page.headline(Paint::red, unreached ? "unreached" : "incomplete",
                   printable(names.size() == 1 ? names.front()
                                               : fmt::format("{} hosts: {}", names.size(), fold_hosts(names))));
     page.paragraph("why", printable(to_string(*host->error)));

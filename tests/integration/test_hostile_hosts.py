@@ -146,7 +146,7 @@ class PlantedFiles(unittest.TestCase):
                   as_user tee /home/user/cuda/bin/nvcc >/dev/null
                 as_user chmod 755 /home/user/cuda/bin/nvcc
                 as_user ln -s /etc/shadow /home/user/.cache/flashinfer/0.6.8/120f/cached_ops/sampling/build.ninja
-                as_user env CUDA_HOME=/home/user/cuda setsid -f sleep 1000
+                as_user env CUDA_HOME=/home/user/cuda setsid -f sleep 1000 >/dev/null 2>&1
             """)
             done = hosts.run(TRUEUP, "facts", "-i", inventory, "ct201")
             ran_as = lab("exec", "ct201", "--", "sh", "-c", "cat /home/user/ran-as 2>/dev/null || true").stdout.strip()

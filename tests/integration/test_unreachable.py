@@ -86,7 +86,8 @@ class Unreachable(unittest.TestCase):
         for name, (kind, pattern) in expected.items():
             with self.subTest(host=name):
                 host = result.host(name)
-                self.assertEqual(host["status"], "unreachable")
+                # Without root the login's own probes still answer.
+                self.assertEqual(host["status"], "partial" if kind == "escalation" else "unreachable")
                 self.assertEqual(host["error"]["kind"], kind, host["error"])
                 self.assertRegex(host["error"]["message"], re.compile(pattern, re.S))
                 self.assertTrue(host["error"]["hint"], host["error"])
@@ -100,17 +101,17 @@ class Unreachable(unittest.TestCase):
                                       "password": self.settings(user="opspw", become="sudo")}}, file)
         secret = os.path.join(self.directory.name, "password")
         with open(secret, "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
-            file.write("opspw\n")
+            file.write("trueup-lab\n")
         result = audit("-i", path, "--become-password-file", secret)
         for name in ["nopasswd", "password"]:
             self.assertEqual(result.host(name)["status"], "audited", result.host(name)["error"])
             self.assertEqual(result.findings(name), [])
         with open(secret, "w", encoding="utf-8") as file:
-            file.write("wrong\n")
+            file.write("not-the-password\n")
         result = audit("-i", path, "-l", "password", "--become-password-file", secret)
         self.assertEqual(result.status, 4)
         self.assertEqual(result.host("password")["error"]["kind"], "escalation")
-        self.assertNotIn("wrong", result.text.replace("wrong password", ""))
+        self.assertNotIn("not-the-password", result.text + result.errors)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 `lab()` boots hosts with tests/lab and takes them down again; `audit()` runs the program that CMake built. Where no host can
 boot the test file exits with status 77 and a line `skipped: REASON`, which ctest counts as skipped.
 """
+import atexit
 import contextlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,10 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 TRUEUP = os.environ.get("TRUEUP_BINARY", str(SOURCE / "build" / "trueup"))
 LAB = str(SOURCE / "tests" / "lab" / "lab")
 CASES = SOURCE / "tests" / "data" / "cases"
+# A directory of hosts of its own for each test program, so that they can run side by side.
+if "TRUEUP_LAB_DIR" not in os.environ:
+    os.environ["TRUEUP_LAB_DIR"] = f"/var/lib/trueup-lab-test-{os.getpid()}"
+    atexit.register(shutil.rmtree, os.environ["TRUEUP_LAB_DIR"], ignore_errors=True)
 PATIENCE = 120  # seconds after which anything that should have ended is a failure
 
 
