@@ -88,7 +88,8 @@ Result<void> check_program(const std::string& path) {
     return fail(std::move(error));
   }
   if (info.st_uid != 0 && info.st_uid != geteuid())
-    return fail(ErrorKind::io, fmt::format("inventory program '{}' belongs to uid {}, neither to you nor to root", shown, info.st_uid));
+    return fail(ErrorKind::io, fmt::format("inventory program '{}' belongs to uid {}, neither to you nor to root",
+                                           shown, info.st_uid));
   if ((info.st_mode & S_IWOTH) != 0)
     return fail(ErrorKind::io, fmt::format("inventory program '{}' can be written by everybody", shown));
   return {};
@@ -120,7 +121,11 @@ Result<pid_t> spawn(const std::string& path, int output, int errors) {
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   if (error != 0) {
-    Error failure{ErrorKind::io, fmt::format("cannot run inventory program '{}': {}", printable(path), text_of(error)), {}, {}, {}};
+    Error failure{ErrorKind::io,
+                  fmt::format("cannot run inventory program '{}': {}", printable(path), text_of(error)),
+                  {},
+                  {},
+                  {}};
     if (error == ENOEXEC) failure.hint = "a script begins with a line such as #!/usr/bin/env python3";
     return fail(std::move(failure));
   }
@@ -154,12 +159,15 @@ Result<std::string> run_inventory_program(const std::string& path, const Invento
     if (const auto said = trim(errors); !said.empty()) error.hint = fmt::format("it said: {}", printable(said));
     return fail(std::move(error));
   };
-  std::array<pollfd, 2> waits = {pollfd{output_pipe->read.get(), POLLIN, 0}, pollfd{errors_pipe->read.get(), POLLIN, 0}};
+  std::array<pollfd, 2> waits = {pollfd{output_pipe->read.get(), POLLIN, 0},
+                                 pollfd{errors_pipe->read.get(), POLLIN, 0}};
   // Whatever a daemon that it left behind keeps open: with the program's own end and its pipes read empty, it is done.
   bool ended = false;
   while (waits[0].fd >= 0 || waits[1].fd >= 0) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return with_errors(ErrorKind::timeout, fmt::format("{} did not end within {}", name, limits.time));
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0)
+      return with_errors(ErrorKind::timeout, fmt::format("{} did not end within {}", name, limits.time));
     constexpr std::chrono::milliseconds kLook{100};
     ended = child.has_ended();
     const int ready = poll(waits.data(), waits.size(), ended ? 0 : static_cast<int>(std::min(left, kLook).count()));
