@@ -14,7 +14,7 @@ namespace trueup {
 namespace {
 
 constexpr std::size_t kMostHosts = 100'000;
-constexpr std::size_t kMostNames = 1'000'000;
+constexpr std::size_t kMostNames = 300'000;
 constexpr std::size_t kAll = 0, kUngrouped = 1;  // indices of the two groups that are always there
 
 // What patterns give a meaning to, and what would leave group_vars/.

@@ -239,10 +239,10 @@ TEST_CASE("an inventory cannot ask for more hosts than fit", "[unit][load][inven
         "many.ini:1:1: read as Ansible's INI: host name 'a[1:1000][1:1000]': more than 100000 names");
 
   files.files["many.ini"] = "";
-  for (int i = 0; i < 50; ++i) files.files["many.ini"] += fmt::format("[g{}]\na[1:100000]\n", i);
+  for (int i = 0; i < 10; ++i) files.files["many.ini"] += fmt::format("[g{}]\na[1:100000]\n", i);
   loaded = load(files, {"many.ini"});
   REQUIRE(loaded.errors.size() == 1);
-  CHECK(to_string(loaded.errors[0]) == "many.ini:22:1: read as Ansible's INI: more than 1000000 host names");
+  CHECK(to_string(loaded.errors[0]) == "many.ini:8:1: read as Ansible's INI: more than 300000 host names");
 }
 
 TEST_CASE("long chains of groups need no deep stack", "[unit][load][inventory]") {
