@@ -48,7 +48,7 @@ struct RunReport {
   std::vector<std::string> allowed_unknown;  ///< checks whose not-evaluated does not count
 };
 
-/// The exit status of the contract (docs/exit-status.md): 0, 3, 4, 124, 130; the heaviest wins.
+/// The exit status of the contract (docs/exit-status.md): 0, 1, 3, 4, 124, 130; the heaviest wins.
 int exit_status(const RunReport& report);
 
 struct TableOptions {

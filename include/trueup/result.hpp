@@ -22,6 +22,7 @@ enum class ErrorKind {
   escalation,   ///< sudo or doas refused, or wants a password that was not given
   timeout,      ///< a deadline passed
   limit,        ///< more output, depth or size than allowed
+  internal,     ///< the run cannot go on: a check's expression that never ends, eats memory or crashes
   interrupted,  ///< the user, or the run's own deadline, stopped it
 };
 

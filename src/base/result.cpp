@@ -17,6 +17,7 @@ std::string_view to_string(ErrorKind kind) {
     case ErrorKind::escalation: return "escalation";
     case ErrorKind::timeout: return "timeout";
     case ErrorKind::limit: return "limit";
+    case ErrorKind::internal: return "internal";
     case ErrorKind::interrupted: return "interrupted";
   }
   return "unknown";

@@ -103,8 +103,8 @@ std::optional<Session> prepare(const Options& options, int& status) {
   return Session{*std::move(auditor), std::move(hosts), *std::move(probing)};
 }
 
-/// Probes and judges every host. Error: the tool itself failed (an expression that never ends).
-Result<RunReport> run_audit(const Session& session, const Options& options) {
+/// Probes and judges every host. An expression that never ends stops the run, with what was done so far.
+RunReport run_audit(const Session& session, const Options& options) {
   RunReport report;
   report.started = std::chrono::system_clock::now();
   report.id = make_run_id(report.started);
@@ -112,26 +112,19 @@ Result<RunReport> run_audit(const Session& session, const Options& options) {
   report.fail_on = options.fail_on;
   report.allowed_unknown = options.allow_unknown;
   report.hosts.resize(session.hosts.size());
-  std::optional<Error> broken;
   ProgressLine progress(options.quiet, session.hosts.size());
   report.stopped = probe_hosts(
       session.hosts, session.auditor.playbook, session.probing,
-      [&](HostProbing probing) {
-        const auto index = probing.host;
-        if (broken) return;
-        auto host = assess_host(session.auditor, session.hosts[index], std::move(probing));
-        if (!host) {
-          broken = std::move(host).error();
-          return;
-        }
+      [&](HostProbing probing) -> std::optional<Error> {
+        auto& host = report.hosts[probing.host];
+        const auto why = assess_host(session.auditor, session.hosts[probing.host], std::move(probing), host);
         progress.clear();
-        progress.host_done(host->name, outcome_of(*host));
-        report.hosts[index] = *std::move(host);
+        progress.host_done(host.name, outcome_of(host));
+        return why;
       },
       [&](const Progress& now) { progress.update(now); });
   progress.clear();
   report.finished = std::chrono::system_clock::now();
-  if (broken) return fail(*std::move(broken));
   return report;
 }
 
@@ -141,16 +134,13 @@ int audit(const Options& options) {
   if (!session) return status;
   if (session->hosts.empty()) fmt::print(stderr, "warning: no host is selected by '{}'\n", printable(options.limit));
   const auto report = run_audit(*session, options);
-  if (!report) {
-    print_error(report.error());
-    return kToolFailed;
-  }
+  if (report.stopped) print_error(*report.stopped);
   for (const auto& output : options.outputs)
-    if (const auto written = write_output(*report, output, options); !written) {
+    if (const auto written = write_output(report, output, options); !written) {
       print_error(written.error());
       return kToolFailed;
     }
-  return exit_status(*report);
+  return exit_status(report);
 }
 
 int facts(const Options& options) {
@@ -158,20 +148,16 @@ int facts(const Options& options) {
   const auto session = prepare(options, status);
   if (!session) return status;
   const auto report = run_audit(*session, options);
-  if (!report) {
-    print_error(report.error());
-    return kToolFailed;
-  }
-  for (const auto& host : report->hosts) {
+  for (const auto& host : report.hosts) {
     if (host.error) print_error(*host.error);
     if (host.status == HostStatus::unreachable) continue;
     auto document = environment_to_json(host.environment);
     document["derived"] = derived_to_json(host.derived);
     std::cout << document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
   }
-  const bool all_read = !report->stopped && std::all_of(report->hosts.begin(), report->hosts.end(),
-                                                        [](const HostReport& host) { return !host.error; });
-  return all_read && !report->hosts.empty() ? 0 : 4;
+  const bool all_read = !report.stopped && std::all_of(report.hosts.begin(), report.hosts.end(),
+                                                       [](const HostReport& host) { return !host.error; });
+  return all_read && !report.hosts.empty() ? 0 : 4;
 }
 
 int lint(const Options& options) {
@@ -181,7 +167,8 @@ int lint(const Options& options) {
     const auto inventory = load_inventories(options, errors);
     for (const auto& host : inventory.hosts)
       for (const auto& [setting, why] : host.refused)
-        errors.push_back(Error{ErrorKind::unsupported, fmt::format("host {}: {}: {}", host.name, setting, why), host.at, {}, {}});
+        errors.push_back(
+            Error{ErrorKind::unsupported, fmt::format("host {}: {}: {}", host.name, setting, why), host.at, {}, {}});
   }
   if (!auditor && errors.empty()) errors.push_back(auditor.error());
   if (!errors.empty()) return report_errors(errors);
@@ -198,14 +185,15 @@ int inventory_list(const Options& options) {
   const auto hosts = select_hosts(inventory, options.limit);
   if (!hosts) return report_errors({hosts.error()});
   for (const auto& host : *hosts) {
-    const auto where = host.transport == TransportKind::local ? std::string("local")
-                                                              : fmt::format("{}:{}", host.address, host.port);
+    const auto where =
+        host.transport == TransportKind::local ? std::string("local") : fmt::format("{}:{}", host.address, host.port);
     fmt::print("{}  {}{}{}\n", host.name, where, host.groups.empty() ? "" : "  ", join(host.groups, ","));
   }
   return 0;
 }
 
-// --- The command line -------------------------------------------------------------------------------------------------
+// --- The command line
+// -------------------------------------------------------------------------------------------------
 
 CLI::Validator duration_check() {
   return CLI::Validator(
@@ -222,8 +210,9 @@ struct Texts {
 };
 
 void add_inventory_options(CLI::App& command, Options& options) {
-  command.add_option("-i,--inventory", options.inventories,
-                     "inventory file, 'host1,host2,', '-' (standard input) or exec:PROGRAM; may be repeated")
+  command
+      .add_option("-i,--inventory", options.inventories,
+                  "inventory file, 'host1,host2,', '-' (standard input) or exec:PROGRAM; may be repeated")
       ->allow_extra_args(false);
   command.add_option("-l,--limit", options.limit, "which hosts: names, groups, globs, a:&b, a:!b");
 }
@@ -240,11 +229,15 @@ void add_connection_options(CLI::App& command, Options& options, Texts& texts) {
   command.add_flag("-b,--become", options.become, "become root with sudo");
   command.add_flag("-K,--ask-become-pass", options.ask_become_password, "ask for the sudo password");
   command.add_option("--become-password-file", options.become_password_file, "file with the sudo password, mode 0600");
-  command.add_option("-f,--forks", options.forks, "hosts in flight")->check(CLI::Range(1, 10'000))->capture_default_str();
+  command.add_option("-f,--forks", options.forks, "hosts in flight")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
   command.add_option("--connect-timeout", texts.connect_timeout, "limit of each step of a connection")
-      ->check(duration_check())->capture_default_str();
+      ->check(duration_check())
+      ->capture_default_str();
   command.add_option("--host-timeout", texts.host_timeout, "limit of everything on one host")
-      ->check(duration_check())->capture_default_str();
+      ->check(duration_check())
+      ->capture_default_str();
   command.add_option("--deadline", texts.deadline, "limit of the whole run")->check(duration_check());
   command.add_flag("-v,--verbose", options.verbosity, "show more");
   command.add_flag("-q,--quiet", options.quiet, "no progress");
@@ -254,11 +247,13 @@ void add_report_options(CLI::App& command, Options& options, Texts& texts) {
   command.add_option("--format", texts.formats, "table or json, with :PATH into a file; may be repeated")
       ->allow_extra_args(false);
   command.add_option("--fail-on", texts.fail_on, "exit with 3 from this severity on")
-      ->check(CLI::IsMember({"error", "warning", "info"}))->capture_default_str();
+      ->check(CLI::IsMember({"error", "warning", "info"}))
+      ->capture_default_str();
   command.add_option("--allow-unknown", options.allow_unknown, "a check whose 'not evaluated' does not count")
       ->delimiter(',');
   command.add_option("--color", options.color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))->capture_default_str();
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
 }
 
 /// Texts that CLI11 accepted -> values. Errors: a format that does not exist.
@@ -268,8 +263,9 @@ Result<void> finish(Options& options, const Texts& texts) {
     const auto colon = text.find(':');
     Output output{text.substr(0, colon), colon == text.npos ? "" : text.substr(colon + 1)};
     if (std::find(formats.begin(), formats.end(), output.format) == formats.end())
-      return fail(ErrorKind::usage, fmt::format("--format: unknown format '{}'{} (there are: {})", printable(output.format),
-                                                did_you_mean(output.format, formats), join(formats, ", ")));
+      return fail(ErrorKind::usage,
+                  fmt::format("--format: unknown format '{}'{} (there are: {})", printable(output.format),
+                              did_you_mean(output.format, formats), join(formats, ", ")));
     options.outputs.push_back(std::move(output));
   }
   if (options.outputs.empty()) options.outputs.push_back({"table", ""});
@@ -296,7 +292,8 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   std::string message = error.what();
   if (const auto extras = app.remaining(true); !extras.empty()) {
     const auto& word = extras.front();
-    message = fmt::format("'{}' is not known here{}", word, did_you_mean(word.substr(0, word.find('=')), known_words(app)));
+    message =
+        fmt::format("'{}' is not known here{}", word, did_you_mean(word.substr(0, word.find('=')), known_words(app)));
   } else if (app.get_subcommands().empty()) {
     message = "a command is missing";
   }
@@ -310,7 +307,8 @@ int run_command_line(int argc, char** argv) {
   Options options;
   Texts texts;
   int status = 0;
-  CLI::App app("trueup finds out what state GPU inference hosts are really in, and says what is wrong and why.", "trueup");
+  CLI::App app("trueup finds out what state GPU inference hosts are really in, and says what is wrong and why.",
+               "trueup");
   app.require_subcommand(1);
   app.set_version_flag("--version", TRUEUP_VERSION);
 

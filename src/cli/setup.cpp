@@ -32,8 +32,9 @@ struct Account {
 Account own_account() {
   const char* home = std::getenv("HOME");
   const passwd* entry = getpwuid(getuid());
-  return {entry != nullptr ? entry->pw_name : std::to_string(getuid()),
-          home != nullptr ? home : entry != nullptr ? entry->pw_dir : ""};
+  return {entry != nullptr ? entry->pw_name : std::to_string(getuid()), home != nullptr    ? home
+                                                                        : entry != nullptr ? entry->pw_dir
+                                                                                           : ""};
 }
 
 Result<std::string> read_standard_input() {
@@ -62,7 +63,8 @@ void keep_tagged(Playbook& playbook, const std::vector<std::string>& tags) {
       return std::find(check.tags.begin(), check.tags.end(), tag) != check.tags.end();
     });
   };
-  playbook.checks.erase(std::remove_if(playbook.checks.begin(), playbook.checks.end(), is_other), playbook.checks.end());
+  playbook.checks.erase(std::remove_if(playbook.checks.begin(), playbook.checks.end(), is_other),
+                        playbook.checks.end());
 }
 
 }  // namespace
@@ -73,7 +75,8 @@ Result<std::string> shipped_playbooks() {
   if (error) return fail(ErrorKind::io, "cannot read /proc/self/exe: " + error.message());
   const auto beside = binary.parent_path();
   // Installed; then build/trueup and build/PRESET/trueup of a source tree.
-  for (const auto& directory : {beside / "../share/trueup/playbooks", beside / "../playbooks", beside / "../../playbooks"})
+  for (const auto& directory :
+       {beside / "../share/trueup/playbooks", beside / "../playbooks", beside / "../../playbooks"})
     if (fs::is_directory(directory / "knowledge", error)) return fs::canonical(directory, error).string();
   return fail(ErrorKind::not_found, fmt::format("the playbooks that belong to {} are missing", binary.string()));
 }
@@ -125,7 +128,8 @@ std::vector<Host> selected_hosts(const Options& options, const Inventory& invent
     if (!options.private_key.empty()) host.keys = {options.private_key};
     if (options.become && host.become == Become::none) host.become = Become::sudo;
     for (const auto& [setting, why] : host.refused)
-      errors.push_back(Error{ErrorKind::unsupported, fmt::format("host {}: {}: {}", host.name, setting, why), host.at, {}, {}});
+      errors.push_back(
+          Error{ErrorKind::unsupported, fmt::format("host {}: {}: {}", host.name, setting, why), host.at, {}, {}});
   }
   return *std::move(selected);
 }
@@ -142,7 +146,8 @@ Result<ProbingOptions> probing_options(const Options& options) {
   if (!options.become_password_file.empty()) {
     struct stat status {};
     if (stat(options.become_password_file.c_str(), &status) == 0 && (status.st_mode & 077U) != 0)
-      return fail(ErrorKind::usage, fmt::format("'{}' can be read by others; chmod 600 it", options.become_password_file));
+      return fail(ErrorKind::usage,
+                  fmt::format("'{}' can be read by others; chmod 600 it", options.become_password_file));
     auto text = ControllerDisk().read(options.become_password_file);
     if (!text) return fail(text.error());
     probing.become_password = Secret(std::string(split_lines(*text).empty() ? "" : split_lines(*text).front()));

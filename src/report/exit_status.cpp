@@ -18,9 +18,10 @@ bool was_all_looked_at(const RunReport& report) {
 
 }  // namespace
 
-// The order of the contract among those that an audit can give: 130, 3, 124, 4.
+// The order of the contract among those that an audit can give: 130, 1, 3, 124, 4.
 int exit_status(const RunReport& report) {
   if (report.stopped && report.stopped->kind == ErrorKind::interrupted) return 130;
+  if (report.stopped && report.stopped->kind == ErrorKind::internal) return 1;
   for (const auto& host : report.hosts)
     for (const auto& finding : host.assessment.findings)
       if (finding.severity >= report.fail_on) return 3;

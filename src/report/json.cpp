@@ -58,9 +58,12 @@ ordered_json host_json(const HostReport& host) {
 
 std::string_view to_string(HostStatus status) {
   switch (status) {
-    case HostStatus::audited: return "audited";
-    case HostStatus::partial: return "partial";
-    case HostStatus::unreachable: return "unreachable";
+    case HostStatus::audited:
+      return "audited";
+    case HostStatus::partial:
+      return "partial";
+    case HostStatus::unreachable:
+      return "unreachable";
   }
   return "unreachable";
 }
@@ -74,9 +77,7 @@ std::string render_json(const RunReport& report) {
     gaps += host.assessment.not_evaluated.size();
     for (const auto& finding : host.assessment.findings) {
       roots += finding.root ? 1U : 0U;
-      (finding.severity == Severity::error     ? errors
-       : finding.severity == Severity::warning ? warnings
-                                               : infos) += 1;
+      (finding.severity == Severity::error ? errors : finding.severity == Severity::warning ? warnings : infos) += 1;
     }
   }
   const ordered_json document = {{"schema", kReportSchema},

@@ -50,11 +50,13 @@ class Page {
  private:
   static constexpr std::size_t kIndent = 12;
 
-  std::size_t room_beside(std::size_t indent) const { return std::max<std::size_t>(options_.width, indent + 30) - indent; }
+  std::size_t room_beside(std::size_t indent) const {
+    return std::max<std::size_t>(options_.width, indent + 30) - indent;
+  }
 
   static std::size_t columns(std::string_view text) {
-    return static_cast<std::size_t>(
-        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+    return static_cast<std::size_t>(std::count_if(
+        text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
   }
 
   static std::vector<std::string> wrap(std::string_view text, std::size_t room) {
@@ -153,16 +155,17 @@ void render_errors(Page& page, const RunReport& report) {
     if (!host.error) continue;
     std::string key = to_string(*host.error);
     for (const auto& own : {host.address, host.name})
-      for (auto at = key.find(own); !own.empty() && at != key.npos; at = key.find(own, at)) key.replace(at, own.size(), "\n");
+      for (auto at = key.find(own); !own.empty() && at != key.npos; at = key.find(own, at))
+        key.replace(at, own.size(), "\n");
     const auto [at, is_new] = index.emplace(key, groups.size());
     if (is_new) groups.emplace_back(&host, std::vector<std::string>());
     groups[at->second].second.push_back(host.name);
   }
   for (const auto& [host, names] : groups) {
     const bool unreached = host->status == HostStatus::unreachable;
-    page.headline(Paint::red, unreached ? "unreached" : "incomplete",
-                  printable(names.size() == 1 ? names.front()
-                                              : fmt::format("{} hosts: {}", names.size(), fold_hosts(names))));
+    page.headline(
+        Paint::red, unreached ? "unreached" : "incomplete",
+        printable(names.size() == 1 ? names.front() : fmt::format("{} hosts: {}", names.size(), fold_hosts(names))));
     page.paragraph("why", printable(to_string(*host->error)));
     if (!host->error->hint.empty()) page.paragraph("do", printable(host->error->hint));
     page.line();
@@ -208,8 +211,8 @@ void render_gaps(Page& page, const RunReport& report) {
     std::vector<std::string> named(gap.checks.begin(), gap.checks.end());
     const auto more = named.size() > kNamed ? fmt::format(" and {} more", named.size() - kNamed) : std::string();
     named.resize(std::min(named.size(), kNamed));
-    page.paragraph("", fmt::format("- {}: {}{} ({})", printable(why), join(named, ", "), more,
-                                   printable(fold_hosts(gap.hosts))));
+    page.paragraph(
+        "", fmt::format("- {}: {}{} ({})", printable(why), join(named, ", "), more, printable(fold_hosts(gap.hosts))));
   }
   page.line();
 }

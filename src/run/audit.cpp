@@ -9,7 +9,8 @@
 namespace trueup {
 namespace {
 
-Result<void> read_output(const Auditor& auditor, const Probe& probe, const ProbeOutput& output, Environment& environment) {
+Result<void> read_output(const Auditor& auditor, const Probe& probe, const ProbeOutput& output,
+                         Environment& environment) {
   auto value = auditor.parsers.at(probe.id)(output.output);
   if (!value) return fail(std::move(value).error());
   return set_section(environment, probe.into, *value);
@@ -42,8 +43,7 @@ Environment read_environment(const Auditor& auditor, std::vector<ProbeOutput>& o
   return environment;
 }
 
-Result<HostReport> assess_host(const Auditor& auditor, const Host& host, HostProbing probing) {
-  HostReport report;
+std::optional<Error> assess_host(const Auditor& auditor, const Host& host, HostProbing probing, HostReport& report) {
   report.name = host.name;
   report.address = host.address;
   report.error = std::move(probing.error);
@@ -51,7 +51,7 @@ Result<HostReport> assess_host(const Auditor& auditor, const Host& host, HostPro
   report.duration = probing.duration;
   if (report.error && report.probes.empty()) {
     report.status = HostStatus::unreachable;
-    return report;
+    return std::nullopt;
   }
   report.environment = read_environment(auditor, report.probes);
   const auto answered = [](const ProbeOutput& output) {
@@ -64,9 +64,13 @@ Result<HostReport> assess_host(const Auditor& auditor, const Host& host, HostPro
   auto facts = environment_to_json(report.environment);
   facts["derived"] = derived_to_json(report.derived);
   auto assessment = auditor.checks.assess(facts, auditor.check_limit);
-  if (!assessment) return fail(with_context(std::move(assessment).error(), "on host " + host.name));
-  report.assessment = *std::move(assessment);
-  return report;
+  if (assessment) {
+    report.assessment = *std::move(assessment);
+    return std::nullopt;
+  }
+  const auto why = with_context(assessment.error(), "on host " + host.name);
+  if (!report.error) report.error = with_context(assessment.error(), "judging");
+  return why;
 }
 
 }  // namespace trueup

@@ -25,8 +25,8 @@ struct Auditor {
 /// Raw outputs -> environment. A probe whose output cannot be read becomes `unreadable` and its section unknown.
 Environment read_environment(const Auditor& auditor, std::vector<ProbeOutput>& outputs);
 
-/// Raw outputs -> environment -> derived facts -> findings. Error: an expression that took too long, by its check's name; the
-/// run must end then.
-Result<HostReport> assess_host(const Auditor& auditor, const Host& host, HostProbing probing);
+/// Raw outputs -> environment -> derived facts -> findings, into `report`. Returns an expression that took too long, by its
+/// check's name: the host is then not judged (nor is any after it), and the run must end.
+std::optional<Error> assess_host(const Auditor& auditor, const Host& host, HostProbing probing, HostReport& report);
 
 }  // namespace trueup

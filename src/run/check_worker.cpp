@@ -297,11 +297,11 @@ Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono:
   for (std::string line;;) {
     const auto got = state_->next_line(line, deadline);
     if (got == State::Wait::late)
-      return fail(state_->stop_at(check, ErrorKind::timeout,
+      return fail(state_->stop_at(check, ErrorKind::internal,
                                   fmt::format("took longer than {} on one host; its expressions may never end", duration_text(limit))));
-    if (got == State::Wait::closed) return fail(state_->stop_at(check, ErrorKind::limit, state_->death()));
+    if (got == State::Wait::closed) return fail(state_->stop_at(check, ErrorKind::internal, state_->death()));
     if ((received += line.size()) > state_->limits.answer_bytes)
-      return fail(state_->stop_at(check, ErrorKind::limit, fmt::format("gives more than {}", size_text(state_->limits.answer_bytes))));
+      return fail(state_->stop_at(check, ErrorKind::internal, fmt::format("gives more than {}", size_text(state_->limits.answer_bytes))));
     if (line == kDone) return gatherer.finish();
     if (line.starts_with(kFailed)) return fail(state_->stop_at(kNone, ErrorKind::malformed, line));
     std::size_t number = 0;

@@ -92,7 +92,7 @@ class Lent {
 class Run {
  public:
   Run(const std::vector<Host>& hosts, const Playbook& playbook, const ProbingOptions& options,
-      const TransportFor& transport_for, const std::function<void(HostProbing)>& on_host,
+      const TransportFor& transport_for, const OnHost& on_host,
       const std::function<void(const Progress&)>& on_progress)
       : hosts_(hosts),
         playbook_(playbook),
@@ -169,7 +169,8 @@ class Run {
   void deliver(HostProbing probing) {
     ++done_;
     if (probing.error) ++failed_;
-    if (on_host_) on_host_(std::move(probing));
+    if (!on_host_) return;
+    if (auto why = on_host_(std::move(probing))) stop(*std::move(why));
   }
 
   void tick() {
@@ -342,7 +343,7 @@ class Run {
   const Playbook& playbook_;
   const ProbingOptions& options_;
   const TransportFor& transport_for_;
-  const std::function<void(HostProbing)>& on_host_;
+  const OnHost& on_host_;
   const std::function<void(const Progress&)>& on_progress_;
   const Loads loads_;
   std::list<Task> tasks_;  // in the order in which they began; before the loop, whose coroutines refer to them
@@ -357,13 +358,13 @@ class Run {
 
 std::optional<Error> probe_hosts_over(const TransportFor& transport_for, const std::vector<Host>& hosts,
                                       const Playbook& playbook, const ProbingOptions& options,
-                                      const std::function<void(HostProbing)>& on_host,
+                                      const OnHost& on_host,
                                       const std::function<void(const Progress&)>& on_progress) {
   return Run(hosts, playbook, options, transport_for, on_host, on_progress).run();
 }
 
 std::optional<Error> probe_hosts(const std::vector<Host>& hosts, const Playbook& playbook,
-                                 const ProbingOptions& options, const std::function<void(HostProbing)>& on_host,
+                                 const ProbingOptions& options, const OnHost& on_host,
                                  const std::function<void(const Progress&)>& on_progress) {
   const char* const agent_socket = std::getenv("SSH_AUTH_SOCK");
   SshTransport ssh(

@@ -38,11 +38,13 @@ struct Progress {
   std::string slowest_doing;            ///< its phase, or the probes it waits for
 };
 
+using OnHost = std::function<std::optional<Error>(HostProbing)>;
+
 /// Connects to each host, sends its bundle(s), gathers outputs. Calls `on_host` once per host, on this thread, in the order
-/// in which they end, and `on_progress` a few times a second. SIGINT and SIGTERM stop admission, end what runs, and report the
+/// in which they end, and `on_progress` a few times a second. An error that `on_host` returns stops the run. SIGINT and SIGTERM stop admission, end what runs, and report the
 /// rest as interrupted. Returns why the run ended early, if it did.
 std::optional<Error> probe_hosts(const std::vector<Host>& hosts, const Playbook& playbook, const ProbingOptions& options,
-                                 const std::function<void(HostProbing)>& on_host,
+                                 const OnHost& on_host,
                                  const std::function<void(const Progress&)>& on_progress);
 
 }  // namespace trueup

@@ -105,7 +105,11 @@ TEST_CASE("each host's probes come back in the playbook's order, over both trans
                      probe("big", "head -c 500000 /dev/zero | tr '\\0' x")};
   std::map<std::size_t, HostProbing> results;
   const auto stopped = probe_hosts({local_host(), ssh_host(sshd)}, playbook, {},
-                                   [&](HostProbing probing) { results[probing.host] = std::move(probing); }, {});
+                                   [&](HostProbing probing) {
+                                     results[probing.host] = std::move(probing);
+                                     return std::nullopt;
+                                   },
+                                   {});
   CHECK_FALSE(stopped);
   REQUIRE(results.size() == 2);
   for (const auto& [host, result] : results) {
@@ -130,7 +134,12 @@ TEST_CASE("one channel carries all probes of a host", "[integration][run]") {
     playbook.probes.push_back(probe("probe" + std::to_string(i), "echo " + std::to_string(i)));
   playbook.probes.push_back(probe("login", "echo login", ProbeLevel::login));
   HostProbing result;
-  probe_hosts({ssh_host(sshd)}, playbook, {}, [&](HostProbing probing) { result = std::move(probing); }, {});
+  probe_hosts({ssh_host(sshd)}, playbook, {},
+              [&](HostProbing probing) {
+                result = std::move(probing);
+                return std::nullopt;
+              },
+              {});
   if (result.error) FAIL(to_string(*result.error));
   CHECK(result.outputs.back().output == "login\n");
   CHECK(read_text(directory.file("channels")) == "channel\n");
@@ -152,7 +161,10 @@ TEST_CASE("SIGINT in the middle ends the run and every process of ours", "[integ
   bool sent = false;
   const auto stopped = probe_hosts(
       {with_ssh ? ssh_host(sshd) : local_host(), local_host("later")}, playbook, options,
-      [&](HostProbing probing) { results[probing.host] = std::move(probing); },
+      [&](HostProbing probing) {
+        results[probing.host] = std::move(probing);
+        return std::nullopt;
+      },
       [&](const Progress& progress) {
         CHECK(progress.running == 1);
         if (!sent && std::filesystem::exists(pid_file)) {
@@ -191,7 +203,12 @@ TEST_CASE("a cut connection gives what had come, and leaves nothing running", "[
                 "while [ \"$p\" -gt 1 ]; do read -r n < /proc/$p/comm; case $n in sshd*) kill -9 $p; exit;; esac; "
                 "p=$(ps -o ppid= -p $p | tr -d ' '); done")};
   HostProbing result;
-  probe_hosts({ssh_host(sshd)}, playbook, {}, [&](HostProbing probing) { result = std::move(probing); }, {});
+  probe_hosts({ssh_host(sshd)}, playbook, {},
+              [&](HostProbing probing) {
+                result = std::move(probing);
+                return std::nullopt;
+              },
+              {});
   REQUIRE(result.error);
   CHECK(result.error->kind == ErrorKind::unreachable);
   CHECK_THAT(to_string(*result.error), ContainsSubstring("on host there: probing: the connection was cut"));
@@ -210,7 +227,11 @@ TEST_CASE("a host's limit ends the host alone", "[integration][run]") {
   std::vector<HostProbing> results;
   const auto stopped =
       probe_hosts_over([&](const Host&) -> Transport& { return hanging; }, many_hosts(2), playbook, options,
-                       [&](HostProbing probing) { results.push_back(std::move(probing)); }, {});
+                       [&](HostProbing probing) {
+                         results.push_back(std::move(probing));
+                         return std::nullopt;
+                       },
+                       {});
   CHECK_FALSE(stopped);
   REQUIRE(results.size() == 2);
   CHECK(to_string(*results[0].error) == "on host host0: knocking: not done within the host's limit of 50 ms");
@@ -224,7 +245,11 @@ TEST_CASE("the run's deadline ends what runs and what has not begun", "[integrat
   options.deadline = 50ms;
   std::vector<HostProbing> results;
   const auto stopped = probe_hosts_over([&](const Host&) -> Transport& { return hanging; }, many_hosts(5), {}, options,
-                                        [&](HostProbing probing) { results.push_back(std::move(probing)); }, {});
+                                        [&](HostProbing probing) {
+                                          results.push_back(std::move(probing));
+                                          return std::nullopt;
+                                        },
+                                        {});
   REQUIRE(stopped);
   CHECK(stopped->kind == ErrorKind::timeout);
   CHECK(results.size() == 5);
@@ -240,8 +265,27 @@ TEST_CASE("two thousand hosts pass through the gate, never more than it lets in"
                    [&](HostProbing probing) {
                      CHECK_FALSE(seen[probing.host]);
                      seen[probing.host] = true;
+                     return std::nullopt;
                    },
                    {});
   CHECK(std::count(seen.begin(), seen.end(), true) == 2000);
   CHECK(refusing.most_at_once == 50);
+}
+
+TEST_CASE("an error that the caller returns for a host stops the run, and nothing new begins", "[integration][run]") {
+  FakeTransport refusing(false);
+  ProbingOptions options;
+  options.forks = 1;
+  std::vector<HostProbing> results;
+  const auto stopped = probe_hosts_over([&](const Host&) -> Transport& { return refusing; }, many_hosts(5), {}, options,
+                                        [&](HostProbing probing) -> std::optional<Error> {
+                                          results.push_back(std::move(probing));
+                                          return Error{ErrorKind::internal, "no more"};
+                                        },
+                                        {});
+  REQUIRE(stopped);
+  CHECK(stopped->message == "no more");
+  REQUIRE(results.size() == 5);
+  CHECK(results[0].error->kind == ErrorKind::unreachable);
+  CHECK(results[4].error->kind == ErrorKind::internal);
 }

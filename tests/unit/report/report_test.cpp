@@ -65,6 +65,8 @@ TEST_CASE("the heaviest exit status wins", "[unit][report][exit]") {
   CHECK(exit_status(report) == 124);
   report.hosts.push_back(host_with("d", {finding("y", Severity::error)}));
   CHECK(exit_status(report) == 3);
+  report.stopped = Error{ErrorKind::internal, "an expression that never ends"};
+  CHECK(exit_status(report) == 1);
   report.stopped = Error{ErrorKind::interrupted, "interrupted"};
   CHECK(exit_status(report) == 130);
 }
