@@ -31,7 +31,13 @@ main() {
   ulimit -c 0
   cd /
   unset ENV BASH_ENV CDPATH TERM
-  TRUEUP_RUN=$tag TRUEUP_LOGIN_PATH=$PATH PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin
+  TRUEUP_RUN=$tag TRUEUP_LOGIN_PATH=$PATH
+  while read -r what uid rest; do [ "$what" != Uid: ] || break; done </proc/self/status
+  if [ "$uid" = 0 ]; then
+    PATH=/usr/sbin:/usr/bin:/sbin:/bin
+    PATH=$(eval "$lib"; trusted_path "${TRUEUP_LOGIN_PATH:-/usr/bin:/bin}")
+  else PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin
+  fi
   LC_ALL=C TZ=UTC PAGER=cat SYSTEMD_PAGER='' SYSTEMD_COLORS=0 NO_COLOR=1 PYTHONDONTWRITEBYTECODE=1
   export TRUEUP_RUN TRUEUP_LOGIN_PATH PATH LC_ALL TZ PAGER SYSTEMD_PAGER SYSTEMD_COLORS NO_COLOR PYTHONDONTWRITEBYTECODE
   command -v renice >/dev/null 2>&1 && renice -n 19 -p $$ >/dev/null 2>&1

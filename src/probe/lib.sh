@@ -24,21 +24,27 @@ end_record() { printf '\n'; }
 
 # owner_uid PATH: prints whose powers are enough, and safe, to touch PATH. 0 where root alone decides what it is: every
 # component is root's and writable by root alone; else the uid of the first other who does, or nobody's where many can.
-# Root's links are followed, step by step; another's ends the walk. In a sticky directory nobody can replace what is root's.
-# Not root: our own uid, always, for we have no powers to lend.
+# Root's links are followed, step by step; another's ends the walk. In a sticky directory nobody can replace what is root's,
+# but what else is in it is other people's. Not root: our own uid, always, for we have no powers to lend.
 owner_uid() {
-  [ "$(id -u)" = 0 ] || {
-    id -u
-    return
-  }
-  _at='' _rest=$1 _open='' _hops=0
+  if [ "$(id -u)" != 0 ]; then id -u
+  else
+    _who=$(_decider "$1") || return
+    printf '%s\n' "${_who#many}"
+  fi
+}
+
+# PATH: the uid that decides what it is, as above; `many65534` where many can.
+_decider() {
+  _at='' _rest=$1 _open='' _sticky='' _hops=0
   while [ "$_rest" ]; do
     _part=${_rest%%/*}
     case $_rest in */*) _rest=${_rest#*/} ;; *) _rest='' ;; esac
     case $_part in
       '' | .) continue ;;
       ..)
-        _at=${_at%/*}
+        # From the start again: what is above may be sticky.
+        _rest=${_at%/*}/$_rest _at='' _sticky=''
         continue
         ;;
     esac
@@ -51,6 +57,7 @@ owner_uid() {
       return
     }
     [ -z "$_open" ] || break
+    _sticky=
     case $1 in
       l*)
         _hops=$((_hops + 1))
@@ -60,17 +67,37 @@ owner_uid() {
         _rest=$_line/$_rest
         continue
         ;;
+      d???????w[tT]* | d????w???[tT]* | d????????[tT]+) _sticky=1 ;;
       d????????[tT]*) ;;
       ????????w* | *+) _open=1 ;;
       ?????w*) [ "$4" = 0 ] || _open=1 ;;
     esac
     _at=$_at/$_part
   done
-  [ "$_open" ] && printf '65534\n' || printf '0\n'
+  [ "$_open$_sticky" ] && printf 'many65534\n' || printf '0\n'
 }
 
-# may_run FILE: may we execute it with the powers that we have?
-may_run() { [ -x "$1" ] && { [ "$(id -u)" != 0 ] || [ "$(owner_uid "$1")" = 0 ]; }; }
+# trusted_path PATH: of it and the usual places, the directories where root alone decides which programs there are.
+trusted_path() {
+  _path='' _more=''
+  set -f
+  _ifs=$IFS
+  IFS=:
+  set -- $1 /usr/local/sbin /usr/local/bin /usr/sbin /sbin
+  IFS=$_ifs
+  for _dir do
+    case :$_path: in *:"$_dir":*) continue ;; esac
+    case $_dir in
+      /*) [ "$(owner_uid "$_dir")" = 0 ] && _path=${_path:+$_path:}$_dir && continue ;;
+    esac
+    _more=:/usr/bin:/bin
+  done
+  set +f
+  printf '%s\n' "$_path$_more"
+}
+
+# may_run FILE: may we execute it with the powers that we have? Where root alone decides, or we ourselves.
+may_run() { [ -x "$1" ] && case $(_decider "$1") in 0 | "$(id -u)") ;; *) false ;; esac; }
 
 # as_uid UID CMD ARGS...: runs CMD as that user, without root's groups, privileges and environment. 126, with the reason on
 # standard error, where that cannot be done.
@@ -95,20 +122,25 @@ as_uid() {
   fi
 }
 
-# Hides values that look secret: KEY=VALUE and "key": "value" by name, --api-key VALUE, Bearer tokens, users in URLs, tokens
+# Hides values that look secret: a line NAME=VALUE whole, KEY=VALUE within one and "key": "value" by name, --api-key VALUE, Bearer tokens, users in URLs, tokens
 # by their shape. Names of tokenizers and counts of tokens stay readable.
 redact() {
   _name='[A-Za-z0-9_.-]*([Kk][Ee][Yy]|[Tt][Oo][Kk][Ee][Nn]|[Ss][Ee][Cc][Rr][Ee][Tt]|[Pp][Aa][Ss][Ss]|[Cc][Rr][Ee][Dd][Ee][Nn][Tt])[A-Za-z0-9_.-]*'
   sed -E \
     -e 's/([Tt])(okeniz|okens[ =][0-9])/\1~~\2/g' \
     -e 's/([Kk]ey)(Error|board)/\1~~\2/g' \
+    -e 's/^-/~~-/' \
+    -e "s/^($_name)=.*/\\1=***/" \
     -e "s/\"($_name)=[^\"]*\"/\"\\1=***\"/g" \
     -e "s/'($_name)=[^']*'/'\\1=***'/g" \
     -e "s/($_name)(\"?[ ]*[:=][ ]*)\"[^\"]*\"/\\1\\3\"***\"/g" \
     -e "s/($_name)(\"?[ ]*[:=][ ]*)'[^']*'/\\1\\3'***'/g" \
     -e "s/($_name)=[^ \"']+/\\1=***/g" \
     -e "s/($_name): *[^ \"',;]+/\\1: ***/g" \
-    -e "s/(--?$_name) +[^ \"'-][^ ]*/\\1 ***/g" \
+    -e "s/(--?$_name) +\"([^\"\\\\]|\\\\.)*(\"|\$)/\\1 ***/g" \
+    -e "s/(--?$_name) +'[^']*('|\$)/\\1 ***/g" \
+    -e "s/(--?$_name) +-?[^ \"'-][^ ]*/\\1 ***/g" \
+    -e 's/(--?[A-Za-z0-9_.-]*[Kk][Ee][Yy][Ss]? \*\*\*)( +[^ -][^ ]*)+/\1/g' \
     -e 's/([Bb][Ee][Aa][Rr][Ee][Rr]|[Bb][Aa][Ss][Ii][Cc]) +[A-Za-z0-9._~+/=-]{8,}/\1 ***/g' \
     -e 's,([A-Za-z][A-Za-z0-9+.-]*://)[^/@ ]+@,\1***@,g' \
     -e 's/(hf_|sk-|gh[opsu]_|github_pat_|glpat-|nvapi-|AKIA)[A-Za-z0-9_-]{8,}/\1***/g' \

@@ -349,8 +349,8 @@ TEST_CASE("root runs and reads nothing that others decide", "[integration][probe
   const auto at = directory.path.string();
   const auto shell_run = [](const std::string& command) { REQUIRE(std::system(command.c_str()) == 0); };
   shell_run(fmt::format(
-      "cd {} && mkdir -p mine/bin theirs/bin open && printf '#!/bin/sh\\nid -u\\n' >mine/bin/nvcc && chmod 755 "
-      "mine/bin/nvcc && cp mine/bin/nvcc theirs/bin/ && cp mine/bin/nvcc open/ && chown -R 1234:1234 theirs && "
+      "cd {} && mkdir -p mine/bin theirs/bin open sticky/in && printf '#!/bin/sh\\nid -u\\n' >mine/bin/nvcc && chmod 755 "
+      "mine/bin/nvcc && cp mine/bin/nvcc theirs/bin/ && cp mine/bin/nvcc open/ && cp mine/bin/nvcc sticky/ && chmod 1777 sticky && chown -R 1234:1234 theirs && "
       "chmod 777 open && ln -s /etc/shadow theirs/link && chown -h 1234 theirs/link && ln -s theirs/bin by-link && "
       "ln -s ../mine/bin mine/self && chmod 755 mine mine/bin theirs theirs/bin",
       at));
@@ -363,7 +363,7 @@ TEST_CASE("root runs and reads nothing that others decide", "[integration][probe
             probe("owners",
                   fmt::format(
                       "cd {}; for p in mine/bin/nvcc theirs/bin/nvcc open/nvcc theirs/link by-link/nvcc mine/self/nvcc "
-                      "mine/../theirs/x mine/none; do echo $p $(owner_uid {}/$p); done",
+                      "mine/../theirs/x mine/none sticky sticky/none sticky/nvcc sticky/../sticky sticky/in/.. sticky/in; do echo $p $(owner_uid {}/$p); done",
                       at, at)),
             probe("trusted", fmt::format("for p in mine theirs by-link/..; do may_run {}/$p/bin/nvcc && echo $p; done; "
                                          "may_run /bin/ls && echo ls",
@@ -379,7 +379,8 @@ TEST_CASE("root runs and reads nothing that others decide", "[integration][probe
       CHECK(out["owners"].output ==
             "mine/bin/nvcc 0\ntheirs/bin/nvcc 1234\nopen/nvcc 65534\ntheirs/link 1234\nby-link/nvcc "
             "1234\nmine/self/nvcc 0\n"
-            "mine/../theirs/x 1234\nmine/none 0\n");
+            "mine/../theirs/x 1234\nmine/none 0\nsticky 65534\nsticky/none 65534\nsticky/nvcc 0\n"
+            "sticky/../sticky 65534\nsticky/in/.. 65534\nsticky/in 0\n");
     CHECK(out["trusted"].output == "mine\nls\n");
     if (shell.path == kPath) {
       CHECK(out["as"].output == "1234\nnone 65534\n");
@@ -392,6 +393,49 @@ TEST_CASE("root runs and reads nothing that others decide", "[integration][probe
   }
 }
 
+TEST_CASE("who is not root runs what root or they themselves decide", "[integration][probe]") {
+  if (geteuid() != 0) {
+    WARN("skipped: needs root to make files of others");
+    return;
+  }
+  const TemporaryDirectory directory;
+  const auto at = directory.path.string();
+  REQUIRE(std::system(fmt::format("cd {} && mkdir root own other open && for d in root own other open; do "
+                                  "printf '#!/bin/sh\\n' >$d/x; chmod 755 $d/x; done; chown -R 65534 own && "
+                                  "chown -R 1234 other && chmod 777 open",
+                                  at)
+                          .c_str()) == 0);
+  for (const auto& shell : shells()) {
+    if (shell.prefix.empty()) continue;
+    CAPTURE(shell.name);
+    auto result = run(
+        shell, {probe("trusted", fmt::format("for p in root own other open; do may_run {}/$p/x && echo $p; done; :", at))});
+    CHECK(result.outputs["trusted"].output == "root\nown\n");
+  }
+}
+
+TEST_CASE("root takes no program from where others put one", "[integration][probe]") {
+  if (geteuid() != 0) {
+    WARN("skipped: needs root");
+    return;
+  }
+  const TemporaryDirectory directory;
+  const auto at = directory.path.string();
+  REQUIRE(std::system(fmt::format("cd {} && mkdir theirs mine && printf '#!/bin/sh\\necho planted\\n' >theirs/awk && "
+                                  "chmod 755 theirs/awk && cp theirs/awk mine/tool && cp theirs/awk theirs/id && "
+                                  "cp theirs/awk theirs/ls && chown -R 1234:1234 theirs",
+                                  at)
+                          .c_str()) == 0);
+  for (auto shell : shells()) {
+    if (shell.path != kPath || !shell.prefix.empty()) continue;
+    CAPTURE(shell.name);
+    shell.path = fmt::format("{0}/theirs:.:/tmp:{0}/mine:{1}", at, kPath);
+    auto result = run(shell, {probe("which", "command -v awk; command -v tool; echo $PATH; echo $TRUEUP_LOGIN_PATH")});
+    CHECK(result.outputs["which"].output ==
+          fmt::format("/usr/bin/awk\n{0}/mine/tool\n{0}/mine:{1}:/usr/bin:/bin\n{2}\n", at, kPath, shell.path));
+  }
+}
+
 TEST_CASE("secrets stay on the host", "[integration][probe]") {
   for (const auto& shell : shells()) {
     CAPTURE(shell.name);
@@ -400,13 +444,15 @@ TEST_CASE("secrets stay on the host", "[integration][probe]") {
         {probe("redact",
                R"(printf '%s\n' 'HF_TOKEN=abc def' 'serve --api-key s3cret --port 8' 'Environment="MY_SECRET=a b" X=1' \
   '--max-total-tokens 4096 --tokenizer-path /m/x' 'Authorization: Bearer abcdefgh.ij' 'http://u:p@h/x' '{"api_key": "zz"}' \
+  "serve --api-key 'a b' --x" 'serve --api-key "a \"b" --x' 'serve --api-key -sek --x' 'serve --api-keys k1 k2 --x 1' 'x --api-key "cut' \
   'password: hunter2' '--hf-token=hf_abcdefghijkl --x' "KeyError: 'name'" | redact)"),
-         probe("allow", "printf '%s\\n' PATH=/x FOO=1 VLLM_API_KEY=q CUDA_HOME=/c HOME=/h AWS_SECRET=z | env_allow")});
+         probe("allow", "printf '%s\\n' PATH=/x FOO=1 'VLLM_API_KEY=two words' CUDA_HOME=/c HOME=/h AWS_SECRET=z | env_allow")});
     CHECK(result.outputs["redact"].output ==
-          "HF_TOKEN=*** def\nserve --api-key *** --port 8\nEnvironment=\"MY_SECRET=***\" X=1\n"
+          "HF_TOKEN=***\nserve --api-key *** --port 8\nEnvironment=\"MY_SECRET=***\" X=1\n"
           "--max-total-tokens 4096 --tokenizer-path /m/x\nAuthorization: Bearer ***\nhttp://***@h/x\n{\"api_key\": "
           "\"***\"}\n"
-          "password: ***\n--hf-token=*** --x\nKeyError: 'name'\n");
+          "serve --api-key *** --x\nserve --api-key *** --x\nserve --api-key *** --x\nserve --api-keys *** --x 1\n"
+          "x --api-key ***\npassword: ***\n--hf-token=*** --x\nKeyError: 'name'\n");
     CHECK(result.outputs["allow"].output == "PATH=/x\nVLLM_API_KEY=***\nCUDA_HOME=/c\nHOME=/h\n");
   }
 }
