@@ -48,12 +48,17 @@ class Claims {
   }
 
   void add_process(const GpuProcess& process) {
-    if (process.python_env.empty()) return;
+    const auto no_python = process.unknown.find("python_env");
+    if (process.python_env.empty() && no_python == process.unknown.end()) return;
     const auto home = variable(process.env, "HOME").value_or("");
-    const auto why = process.unknown.find("env");
+    std::string unknown;
+    if (process.python_env.empty())
+      unknown = fmt::format("the Python environment of the process is unknown: {}", no_python->second);
+    else if (const auto no_env = process.unknown.find("env"); no_env != process.unknown.end())
+      unknown = fmt::format("the environment of the process is unknown: {}", no_env->second);
     add({fmt::format("process {}", process.pid), "process", "", process.user, home, process.python_env, "process",
          process.env},
-        why == process.unknown.end() ? "" : fmt::format("the environment of the process is unknown: {}", why->second));
+        std::move(unknown));
   }
 
   void add_declared(const DeclaredConsumer& declared) {

@@ -109,6 +109,18 @@ TEST_CASE("a program is missing only where every directory on PATH was looked in
   CHECK_THAT(flashinfer.explanation, ContainsSubstring("/srv/bin on PATH was not looked into"));
 }
 
+TEST_CASE("a GPU process whose Python environment could not be found is unknown, not absent", "[unit][derive]") {
+  auto facts = test::derive_case("h100").facts;
+  facts["processes"] = {{{"pid", 4711}, {"unknown", {{"python_env", "a container: not looked into"}}}}};
+  const auto derived = derive_facts(facts);
+  const auto found = std::find_if(derived.resolutions.begin(), derived.resolutions.end(), [](const Resolution& each) {
+    return each.consumer == "process 4711" && each.library == "flashinfer";
+  });
+  REQUIRE(found != derived.resolutions.end());
+  CHECK(found->outcome == Outcome::unknown);
+  CHECK_THAT(found->explanation, ContainsSubstring("a container: not looked into"));
+}
+
 TEST_CASE("what-if judges the alternatives of the incident", "[unit][derive][what_if]") {
   const auto list = [](const char* value) { return SetVariable{kUnit, "FLASHINFER_CUDA_ARCH_LIST", value}; };
   CHECK(flashinfer_after({list("12.0f")}).reason == "target_unknown_to_compiler");

@@ -131,6 +131,27 @@ TEST_CASE("the incident's finding carries its chain, its journal line and the al
   CHECK(find(assessment, "service.program-error@sglang-k26.service")->severity == Severity::info);
 }
 
+TEST_CASE("libraries are not called sound where processes or consumers could not be looked into",
+          "[unit][derive][playbooks]") {
+  const auto blind_to = [](const Assessment& assessment, const std::string& check) {
+    return std::any_of(assessment.not_evaluated.begin(), assessment.not_evaluated.end(),
+                       [&](const NotEvaluated& each) { return each.check == check; });
+  };
+  auto c = test::derive_case("ct200");
+  const auto checks = {"flashinfer.arch-set-empty", "torch.driver-too-old", "torch.arch-list-rejected",
+                       "triton.assembler-too-old", "vllm.flashinfer-off"};
+  const auto seeing = assess(c);
+  for (const auto* check : checks) CHECK_FALSE(blind_to(seeing, check));
+  c.facts["processes"] = nullptr;
+  c.facts["unknown"]["processes"] = "no permission";
+  const auto blind = assess(c);
+  for (const auto* check : checks) {
+    CAPTURE(check);
+    CHECK(blind_to(blind, check));
+  }
+  CHECK(blind_to(assess(test::derive_case("unit-env-unknown")), "torch.arch-list-rejected"));
+}
+
 TEST_CASE("signal 9 is called want of memory only with a record of it", "[unit][derive][playbooks]") {
   auto c = test::derive_case("ct200");
   c.facts["journal"].push_back(
