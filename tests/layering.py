@@ -32,7 +32,6 @@ HOMES = {
     "yaml-cpp/": ["load"],
     "jq.h": ["expr"],
     "jv.h": ["expr"],
-    "sqlite3": ["store"],
     "CLI/": ["cli"],
     "boost/asio": ["transport", "run"],
     "boost/process": ["transport", "run"],

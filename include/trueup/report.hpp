@@ -60,8 +60,8 @@ struct TableOptions {
 /// For people. Root causes first, each with its chain; equal findings on many hosts are one block with a folded host list.
 std::string render_table(const RunReport& report, const TableOptions& options);
 
-/// For programs: the document of docs/report-json.md, schema 1.
-std::string render_json(const RunReport& report);
+/// For programs: the document of docs/report-json.md, schema 1. `ascii`: everything beyond ASCII escaped, for a terminal.
+std::string render_json(const RunReport& report, bool ascii = false);
 
 /// `gpu[001-003,007]`: names that differ in one run of digits, folded.
 std::string fold_hosts(std::vector<std::string> names);

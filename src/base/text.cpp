@@ -239,11 +239,4 @@ bool glob_match(std::string_view pattern, std::string_view text) {
   return pattern.find_first_not_of('*') == pattern.npos;
 }
 
-bool is_secret_name(std::string_view name) {
-  const auto lower = to_lower(name);
-  for (const std::string_view mark : {"key", "token", "secret", "pass", "credential"})
-    if (lower.find(mark) != lower.npos) return true;
-  return false;
-}
-
 }  // namespace trueup

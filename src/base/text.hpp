@@ -45,7 +45,4 @@ std::string shorten(std::string_view text, std::size_t width);
 /// fnmatch-like: `*`, `?`, `[a-z]`, `[!a]`. No path rules.
 bool glob_match(std::string_view pattern, std::string_view text);
 
-/// Names that hold secrets by convention: `*KEY*`, `*TOKEN*`, `*SECRET*`, `*PASS*`, `*CREDENTIAL*`, any case.
-bool is_secret_name(std::string_view name);
-
 }  // namespace trueup

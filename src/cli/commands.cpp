@@ -26,7 +26,7 @@
 namespace trueup {
 namespace {
 
-constexpr int kToolFailed = 1, kBadInput = 2;
+constexpr int kToolFailed = 1, kBadInput = 2, kInterrupted = 130;
 
 /// Sorts by time, and tells apart what started in one second on one machine.
 std::string make_run_id(std::chrono::system_clock::time_point started) {
@@ -45,6 +45,8 @@ Result<void> write_file(const std::string& path, std::string_view text) {
   };
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0) return failed();
+  struct stat status {};
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) fchmod(file, 0600);  // one that was there keeps its mode
   while (!text.empty()) {
     const auto written = ::write(file, text.data(), text.size());
     if (written < 0 && errno != EINTR) {
@@ -62,7 +64,7 @@ Result<void> write_output(const RunReport& report, const Output& output, const O
   const bool to_terminal = output.path.empty() && is_terminal(STDOUT_FILENO);
   const TableOptions table{output.path.empty() && wants_color(options.color, STDOUT_FILENO),
                            to_terminal ? terminal_width(STDOUT_FILENO) : 100, options.verbosity};
-  const auto text = output.format == "json" ? render_json(report) : render_table(report, table);
+  const auto text = output.format == "json" ? render_json(report, to_terminal) : render_table(report, table);
   if (!output.path.empty()) return write_file(output.path, text);
   if (!std::cout.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
     return fail(ErrorKind::io, "cannot write to standard output");
@@ -71,7 +73,7 @@ Result<void> write_output(const RunReport& report, const Output& output, const O
 
 std::string_view outcome_of(const HostReport& host) {
   if (host.status == HostStatus::unreachable) return "not reached";
-  if (host.error) return "cut off";
+  if (host.error) return "incomplete";
   const auto& findings = host.assessment.findings;
   const bool failing = std::any_of(findings.begin(), findings.end(),
                                    [](const Finding& finding) { return finding.severity == Severity::error; });
@@ -79,16 +81,17 @@ std::string_view outcome_of(const HostReport& host) {
 }
 
 /// Everything between the command line and the reports: what `audit` and `facts` have in common.
-struct Session {
+struct Prepared {
   Auditor auditor;
   std::vector<Host> hosts;
   ProbingOptions probing;
 };
 
-std::optional<Session> prepare(const Options& options, int& status) {
+std::optional<Prepared> prepare(const Options& options, int& status) {
   Errors errors;
   auto auditor = load_auditor(options, errors);
   const auto inventory = load_inventories(options, errors);
+  for (const auto& note : inventory.notes) fmt::print(stderr, "note: {}\n", printable(note));
   auto hosts = errors.empty() ? selected_hosts(options, inventory, errors) : std::vector<Host>();
   if (!auditor && errors.empty()) errors.push_back(auditor.error());
   if (!errors.empty()) {
@@ -100,24 +103,24 @@ std::optional<Session> prepare(const Options& options, int& status) {
     status = report_errors({probing.error()});
     return std::nullopt;
   }
-  return Session{*std::move(auditor), std::move(hosts), *std::move(probing)};
+  return Prepared{*std::move(auditor), std::move(hosts), *std::move(probing)};
 }
 
 /// Probes and judges every host. An expression that never ends stops the run, with what was done so far.
-RunReport run_audit(const Session& session, const Options& options) {
+RunReport run_audit(const Prepared& prepared, const Options& options) {
   RunReport report;
   report.started = std::chrono::system_clock::now();
   report.id = make_run_id(report.started);
   report.version = TRUEUP_VERSION;
   report.fail_on = options.fail_on;
   report.allowed_unknown = options.allow_unknown;
-  report.hosts.resize(session.hosts.size());
-  ProgressLine progress(options.quiet, session.hosts.size());
+  report.hosts.resize(prepared.hosts.size());
+  ProgressLine progress(options.quiet, prepared.hosts.size());
   report.stopped = probe_hosts(
-      session.hosts, session.auditor.playbook, session.probing,
+      prepared.hosts, prepared.auditor.playbook, prepared.probing,
       [&](HostProbing probing) -> std::optional<Error> {
         auto& host = report.hosts[probing.host];
-        const auto why = assess_host(session.auditor, session.hosts[probing.host], std::move(probing), host);
+        const auto why = assess_host(prepared.auditor, prepared.hosts[probing.host], std::move(probing), host);
         progress.clear();
         progress.host_done(host.name, outcome_of(host));
         return why;
@@ -130,34 +133,42 @@ RunReport run_audit(const Session& session, const Options& options) {
 
 int audit(const Options& options) {
   int status = 0;
-  const auto session = prepare(options, status);
-  if (!session) return status;
-  if (session->hosts.empty()) fmt::print(stderr, "warning: no host is selected by '{}'\n", printable(options.limit));
-  const auto report = run_audit(*session, options);
+  const auto prepared = prepare(options, status);
+  if (!prepared) return status;
+  if (prepared->hosts.empty()) fmt::print(stderr, "warning: no host is selected by '{}'\n", printable(options.limit));
+  const auto report = run_audit(*prepared, options);
   if (report.stopped) print_error(*report.stopped);
+  int exit = exit_status(report);
   for (const auto& output : options.outputs)
     if (const auto written = write_output(report, output, options); !written) {
       print_error(written.error());
-      return kToolFailed;
+      if (exit != kInterrupted) exit = kToolFailed;
     }
-  return exit_status(report);
+  return exit;
 }
 
-int facts(const Options& options) {
+int facts(Options options) {
+  options.with_checks = false;
   int status = 0;
-  const auto session = prepare(options, status);
-  if (!session) return status;
-  const auto report = run_audit(*session, options);
+  const auto prepared = prepare(options, status);
+  if (!prepared) return status;
+  if (prepared->hosts.size() > 1)
+    return report_errors(
+        {Error{ErrorKind::usage,
+               fmt::format("facts shows one host; '{}' selects {}", options.limit, prepared->hosts.size()),
+               {},
+               {},
+               {}}});
+  const auto report = run_audit(*prepared, options);
+  if (report.stopped) print_error(*report.stopped);
   for (const auto& host : report.hosts) {
     if (host.error) print_error(*host.error);
     if (host.status == HostStatus::unreachable) continue;
     auto document = environment_to_json(host.environment);
     document["derived"] = derived_to_json(host.derived);
-    std::cout << document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+    std::cout << document.dump(2, ' ', is_terminal(STDOUT_FILENO), nlohmann::json::error_handler_t::replace) << '\n';
   }
-  const bool all_read = !report.stopped && std::all_of(report.hosts.begin(), report.hosts.end(),
-                                                       [](const HostReport& host) { return !host.error; });
-  return all_read && !report.hosts.empty() ? 0 : 4;
+  return exit_status(report);
 }
 
 int lint(const Options& options) {
@@ -192,8 +203,7 @@ int inventory_list(const Options& options) {
   return 0;
 }
 
-// --- The command line
-// -------------------------------------------------------------------------------------------------
+// The command line.
 
 CLI::Validator duration_check() {
   return CLI::Validator(
@@ -220,7 +230,9 @@ void add_inventory_options(CLI::App& command, Options& options) {
 void add_playbook_options(CLI::App& command, Options& options) {
   command.add_option("-p,--playbook", options.playbooks, "playbook instead of the shipped ones; may be repeated")
       ->allow_extra_args(false);
-  command.add_option("-t,--tags", options.tags, "only checks with one of these tags")->delimiter(',');
+  command.add_option("-t,--tags", options.tags, "only checks with one of these tags")
+      ->delimiter(',')
+      ->allow_extra_args(false);
 }
 
 void add_connection_options(CLI::App& command, Options& options, Texts& texts) {
@@ -250,7 +262,8 @@ void add_report_options(CLI::App& command, Options& options, Texts& texts) {
       ->check(CLI::IsMember({"error", "warning", "info"}))
       ->capture_default_str();
   command.add_option("--allow-unknown", options.allow_unknown, "a check whose 'not evaluated' does not count")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command.add_option("--color", options.color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
@@ -322,7 +335,7 @@ int run_command_line(int argc, char** argv) {
   auto* facts_command = app.add_subcommand("facts", "the environment of a host, as JSON");
   facts_command->add_option("HOST", options.limit, "which host; without -i: this machine");
   facts_command->add_option("-i,--inventory", options.inventories, "inventory; as in audit")->allow_extra_args(false);
-  add_playbook_options(*facts_command, options);
+  facts_command->add_option("-p,--playbook", options.playbooks, "playbook; as in audit")->allow_extra_args(false);
   add_connection_options(*facts_command, options, texts);
   facts_command->callback([&] { status = facts(options); });
 

@@ -22,6 +22,7 @@ struct Options {
   std::vector<std::string> playbooks;
   std::string limit = "all";
   std::vector<std::string> tags;
+  bool with_checks = true;  ///< false: facts are wanted, no verdicts
   std::string user;
   std::string private_key;
   bool become = false;

@@ -56,8 +56,23 @@ Knowledge load_knowledge_files(const std::string& directory, Errors& errors) {
   return load_knowledge(texts, errors);
 }
 
-void keep_tagged(Playbook& playbook, const std::vector<std::string>& tags) {
+/// Words of the command line that name nothing are errors: a misspelt tag must not select fewer checks.
+void require_known(const std::vector<std::string>& words, const std::vector<std::string>& known,
+                   std::string_view option, Errors& errors) {
+  for (const auto& word : words)
+    if (std::find(known.begin(), known.end(), word) == known.end())
+      errors.push_back(Error{ErrorKind::usage,
+                             fmt::format("{}: there is no '{}'{}", option, printable(word), did_you_mean(word, known)),
+                             {},
+                             {},
+                             {}});
+}
+
+void keep_tagged(Playbook& playbook, const std::vector<std::string>& tags, Errors& errors) {
   if (tags.empty()) return;
+  std::vector<std::string> known;
+  for (const auto& check : playbook.checks) known.insert(known.end(), check.tags.begin(), check.tags.end());
+  require_known(tags, known, "--tags", errors);
   const auto is_other = [&](const Check& check) {
     return std::none_of(tags.begin(), tags.end(), [&](const std::string& tag) {
       return std::find(check.tags.begin(), check.tags.end(), tag) != check.tags.end();
@@ -96,7 +111,11 @@ std::vector<std::string> playbook_files(const Options& options, Errors& errors) 
 
 Result<Auditor> load_auditor(const Options& options, Errors& errors) {
   auto playbook = load_playbooks(playbook_files(options, errors), ControllerDisk(), errors);
-  keep_tagged(playbook, options.tags);
+  std::vector<std::string> ids;
+  for (const auto& check : playbook.checks) ids.push_back(check.id);
+  require_known(options.allow_unknown, ids, "--allow-unknown", errors);
+  keep_tagged(playbook, options.tags, errors);
+  if (!options.with_checks) playbook.checks.clear();
   Knowledge knowledge;
   if (const auto directory = shipped_playbooks())
     knowledge = load_knowledge_files(*directory + "/knowledge", errors);

@@ -26,7 +26,8 @@ bool wants_color(std::string_view choice, int fd) {
   if (choice != "auto") return choice == "always";
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  return is_terminal(fd) && (no_color == nullptr || *no_color == '\0') && (term == nullptr || std::string_view(term) != "dumb");
+  return is_terminal(fd) && (no_color == nullptr || *no_color == '\0') &&
+         (term == nullptr || std::string_view(term) != "dumb");
 }
 
 void print_error(const Error& error) {
@@ -37,7 +38,10 @@ void print_error(const Error& error) {
 Result<Secret> ask_secret(const std::string& prompt) {
   const int tty = open("/dev/tty", O_RDWR | O_CLOEXEC);
   if (tty < 0)
-    return fail(Error{ErrorKind::usage, "there is no terminal to ask for the password on", {}, {},
+    return fail(Error{ErrorKind::usage,
+                      "there is no terminal to ask for the password on",
+                      {},
+                      {},
                       "use --become-password-file PATH"});
   termios before{};
   tcgetattr(tty, &before);

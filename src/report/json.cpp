@@ -68,13 +68,15 @@ std::string_view to_string(HostStatus status) {
   return "unreachable";
 }
 
-std::string render_json(const RunReport& report) {
+std::string render_json(const RunReport& report, bool ascii) {
   auto hosts = ordered_json::array();
-  std::size_t reached = 0, roots = 0, errors = 0, warnings = 0, infos = 0, gaps = 0;
+  std::size_t reached = 0, roots = 0, errors = 0, warnings = 0, infos = 0, gaps = 0, held = 0, idle = 0;
   for (const auto& host : report.hosts) {
     hosts.push_back(host_json(host));
     reached += host.status == HostStatus::unreachable ? 0U : 1U;
     gaps += host.assessment.not_evaluated.size();
+    held += host.assessment.held;
+    idle += host.assessment.not_applicable;
     for (const auto& finding : host.assessment.findings) {
       roots += finding.root ? 1U : 0U;
       (finding.severity == Severity::error ? errors : finding.severity == Severity::warning ? warnings : infos) += 1;
@@ -98,9 +100,11 @@ std::string render_json(const RunReport& report) {
                                    {"errors", errors},
                                    {"warnings", warnings},
                                    {"infos", infos},
+                                   {"held", held},
+                                   {"not_applicable", idle},
                                    {"not_evaluated", gaps}}}};
   // Host data is not always UTF-8, and dump() throws on what is not.
-  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return document.dump(2, ' ', ascii, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace trueup

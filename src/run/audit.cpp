@@ -54,6 +54,7 @@ std::optional<Error> assess_host(const Auditor& auditor, const Host& host, HostP
     return std::nullopt;
   }
   report.environment = read_environment(auditor, report.probes);
+  for (auto& probe : report.probes) probe.output = {};  // read now; a thousand hosts' raw text would stay in memory
   const auto answered = [](const ProbeOutput& output) {
     return output.status == ProbeStatus::ok || output.status == ProbeStatus::absent ||
            output.status == ProbeStatus::unknown;
