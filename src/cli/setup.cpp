@@ -16,6 +16,7 @@
 #include "cli/disk.hpp"
 #include "cli/terminal.hpp"
 #include "load/inventory.hpp"
+#include "load/inventory_settings.hpp"
 #include "load/playbook.hpp"
 #include "run/exec_inventory.hpp"
 
@@ -133,7 +134,9 @@ Inventory load_inventories(const Options& options, Errors& errors) {
   const ControllerDisk disk;
   const InventoryInputs inputs{disk, own_account().home, read_standard_input,
                                [](const std::string& path) { return run_inventory_program(path); }};
-  return load_inventory(options.inventories, inputs, errors);
+  auto inventory = load_inventory(options.inventories, inputs, errors);
+  for (const auto& note : inventory.notes) fmt::print(stderr, "note: {}\n", printable(note));
+  return inventory;
 }
 
 std::vector<Host> selected_hosts(const Options& options, const Inventory& inventory, Errors& errors) {
@@ -142,9 +145,18 @@ std::vector<Host> selected_hosts(const Options& options, const Inventory& invent
     errors.push_back(with_context(selected.error(), "--limit"));
     return {};
   }
+  if (const auto why = options.user.empty() ? std::string() : why_no_user_name(options.user); !why.empty())
+    errors.push_back(Error{ErrorKind::usage, fmt::format("--user: {}", why), {}, {}, {}});
   for (auto& host : *selected) {
-    if (!options.user.empty()) host.user = options.user;
-    if (!options.private_key.empty()) host.keys = {options.private_key};
+    // What the command line says instead need not be readable in the inventory.
+    if (!options.user.empty()) {
+      host.user = options.user;
+      host.refused.erase("user");
+    }
+    if (!options.private_key.empty()) {
+      host.keys = {options.private_key};
+      host.refused.erase("key");
+    }
     if (options.become && host.become == Become::none) host.become = Become::sudo;
     for (const auto& [setting, why] : host.refused)
       errors.push_back(

@@ -28,8 +28,6 @@ std::string why_no_name(std::string_view what, std::string_view text, std::strin
   return {};
 }
 
-std::string why_no_account(std::string_view name) { return why_no_name("user name", name, "_.", "_.-@+$\\"); }
-
 // A value that only Ansible itself could turn into one, and where it stands.
 struct Unusable {
   std::string_view what;
@@ -79,7 +77,7 @@ struct Value {
   std::optional<std::string> account() const {
     auto name_given = text("a user name");
     if (!name_given) return std::nullopt;
-    if (const auto why = why_no_account(*name_given); !why.empty()) {
+    if (const auto why = why_no_user_name(*name_given); !why.empty()) {
       reader.error(node.at, fmt::format("'{}': {}", name, why));
       return std::nullopt;
     }
@@ -290,6 +288,8 @@ void read(const Setting& setting, const Value& value, HostSettings& settings) {
 }  // namespace
 
 std::string why_no_host_name(std::string_view name) { return why_no_name("host name", name, "_:", "_.-:%"); }
+
+std::string why_no_user_name(std::string_view name) { return why_no_name("user name", name, "_.", "_.-@+$\\"); }
 
 void HostSettings::override_with(const HostSettings& nearer) {
   for (const auto& [name, value] : nearer.vars) vars[name] = value;

@@ -57,5 +57,7 @@ struct SettingsReader {
 /// Why `name` cannot be a host's name or address: what ssh could take for an option, characters no name has. Empty: it
 /// can.
 std::string why_no_host_name(std::string_view name);
+/// The same for the name of an account.
+std::string why_no_user_name(std::string_view name);
 
 }  // namespace trueup
