@@ -1,5 +1,5 @@
 # Who may run CUDA code on this host: what several probes start from. Read in front of each, after lib.sh. For them:
-# bounded, as_owner, network_mounts, passwd_entry, services, processes, consumers, python_prefixes,
+# bounded, as_owner, network_mounts, passwd_entry, services, processes, consumers, need_all, python_prefixes,
 # $newline. The rest is ours.
 
 newline='
@@ -313,7 +313,14 @@ processes() {
     printf '%s\n' "$_open" | cut -d ' ' -f 1
     # Our own carry this very text.
     grep -l -e CUDA_HOME= -e CUDA_PATH= /proc/[0-9]*/environ 2>/dev/null | xargs grep -L TRUEUP_RUN= 2>/dev/null | cut -d / -f 3
-  } | awk '/^[0-9]/ && !seen[$0]++ && ++n <= 100' | while read -r _pid; do
+  } | awk '/^[0-9]/ && !seen[$0]++ && ++n <= 101 { print $0, n }' | while read -r _pid _count; do
+    if [ "$_count" -gt 100 ]; then
+      kv pid "$_pid"
+      kv unknown.env 'more than 100 processes: neither this nor the rest was looked into'
+      kv unknown.python_env 'more than 100 processes: not looked into'
+      end_record
+      continue
+    fi
     _vars=$(_environ "$_pid" 2>/dev/null)
     _root=$(printf '%s\n' "$_vars" | grep -e '^TRUEUP_RUN=' -e '^CUDA_\(HOME\|PATH\)=')
     case $_root in TRUEUP_RUN=*|*"${newline}TRUEUP_RUN="*) continue ;; esac
@@ -349,15 +356,31 @@ processes() {
   done
 }
 
-# Records of both, as far as there is time.
+# Records of both, as far as there is time, and a mark at the end of each.
 consumers() {
   _units=$(units 2>/dev/null)
-  bounded 8 services
-  bounded 5 processes
+  bounded 8 _marked services
+  bounded 5 _marked processes
+}
+
+_marked() {
+  "$1"
+  printf '!end %s\n' "$1"
+}
+
+# RECORDS: ends the probe where they are not all.
+need_all() {
+  for _word in services processes; do
+    case $newline$1$newline in
+    *"$newline!end $_word$newline"*) ;;
+    *) unknown "the list of consumers was cut: its $_word took too long" ;;
+    esac
+  done
 }
 
 # RECORDS (of services and processes): prefixes of the Python environments that they name, then of those that a bounded
 # search of the usual places finds. Mounts of a server are not entered, and of a directory above one only its children.
+# `!DIR`: the search below DIR was cut.
 python_prefixes() {
   {
     printf '%s\n' "$1" | sed -n 's/^python_env=//p'
@@ -368,7 +391,7 @@ python_prefixes() {
       above) for _dir in $_top/*; do [ -n "$(_remote "$_dir")" ] || _search "$_dir"; done ;;
       esac
     done
-  } | awk '/^\// && !seen[$0]++ && ++n <= 60'
+  } | awk '/^!?\// && !seen[$0]++'
 }
 
 # DIR: `in` a mount of $_nets, `above` one, or neither.
@@ -380,8 +403,9 @@ _remote() {
 }
 
 _search() {
-  [ ! -d "$1" ] || timeout 3 find "$1" -xdev -maxdepth 5 \
+  [ ! -d "$1" ] || { timeout 3 find "$1" -xdev -maxdepth 5 \
     \( -name site-packages -o -name .cache -o -name .git -o -name node_modules \) -prune \
-    -o \( -name pyvenv.cfg -o -path '*/conda-meta/history' \) -print 2>/dev/null |
+    -o \( -name pyvenv.cfg -o -path '*/conda-meta/history' \) -print 2>/dev/null
+    case $? in 124 | 143) printf '!%s\n' "$1" ;; esac; } |
     sed 's,/pyvenv\.cfg$,,; s,/conda-meta/history$,,'
 }

@@ -80,4 +80,10 @@ printf 'PATH=/file\n' >"$tree/present"
 is 'files after Environment=, a missing one named' "$(_unit_variables | tr '\n' '|')" \
   "PATH=/manager|LANG=C|PATH=/unit|HOME=/unit|GONE=1|KEPT=1|PATH=/file|!$tree/missing file is missing, and the unit cannot start without|"
 
+is 'a search that was cut' "$(timeout() { echo /x/venv/pyvenv.cfg; return 124; }; _search "$tree" | tr '\n' '|')" "/x/venv|!$tree|"
+is 'a complete list of consumers' "$(services() { :; }; processes() { kv pid 1; end_record; }; need_all "$(consumers)"; echo went on)" 'went on'
+is 'a list of consumers that was cut' \
+  "$(services() { exec sleep 9; }; processes() { :; }; bounded() { shift; [ "$2" = services ] || "$@"; }; need_all "$(consumers)"; echo went on)" \
+  "${newline}the list of consumers was cut: its services took too long"
+
 exit $failed
