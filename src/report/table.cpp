@@ -144,7 +144,10 @@ void render_block(Page& page, const Block& block, const TableOptions& options) {
 
 /// Findings, in a block each; info findings as one line each after them.
 void render_findings(Page& page, const RunReport& report, const TableOptions& options) {
-  for (const auto& block : root_blocks(report)) render_block(page, block, options);
+  const auto blocks = root_blocks(report);
+  for (const auto& block : blocks) render_block(page, block, options);
+  const bool ends_short = !blocks.empty() && blocks.back().finding->severity == Severity::info && options.verbosity == 0;
+  if (ends_short) page.line();
 }
 
 void render_errors(Page& page, const RunReport& report) {
