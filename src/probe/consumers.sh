@@ -360,7 +360,7 @@ processes() {
 consumers() {
   _units=$(units 2>/dev/null)
   bounded 8 _marked services
-  bounded 5 _marked processes
+  bounded 12 _marked processes
 }
 
 _marked() {
