@@ -57,7 +57,7 @@ class Watch {
   std::shared_ptr<State> state_;  // shared with the timer's handler, which may run after us
 };
 
-/// One command on a host. Destroying it ends it without waiting.
+/// One command on a host. Destroying it closes its standard input without waiting; the command ends itself at that.
 class Channel {
  public:
   struct Chunk {

@@ -17,6 +17,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -93,7 +94,9 @@ class LocalChannel final : public Channel {
     listen(EPOLL_CTL_ADD, out_, EPOLLIN);
     listen(EPOLL_CTL_ADD, err_, EPOLLIN);
   }
-  ~LocalChannel() override { has_ended(); }
+  ~LocalChannel() override {
+    if (!has_ended()) std::thread([pid = pid_] { ::waitpid(pid, nullptr, 0); }).detach();
+  }
 
   Awaitable<Result<void>> write(std::string bytes) override {
     std::string_view rest = bytes;
@@ -131,11 +134,8 @@ class LocalChannel final : public Channel {
     asio::steady_timer timer(co_await asio::this_coro::executor);
     for (auto pause = std::chrono::milliseconds(1); !has_ended();
          pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
-      if (watch_.over()) {
-        ::kill(-pid_, SIGKILL);
-        has_ended();
-        co_return;
-      }
+      // No kill: the bundle's scheduler, which alone can end its probes, does so once its standard input is closed.
+      if (watch_.over()) co_return;
       timer.expires_after(pause);
       co_await timer.async_wait(use_tuple);
     }

@@ -1,15 +1,16 @@
 #include "transport/ssh.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
-#include <fstream>
 #include <functional>
-#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -144,6 +145,27 @@ std::string expand_home(const std::string& path, const std::string& home) {
   return path.starts_with("~/") ? home + path.substr(1) : path;
 }
 
+// Nothing here may block the loop or fill the memory.
+Result<std::string> read_bounded(const std::string& path) {
+  constexpr std::size_t kMostBytes = 16 * 1024 * 1024;
+  const auto failed = [] { return fail(ErrorKind::io, std::generic_category().message(errno)); };
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (descriptor < 0) return failed();
+  const std::unique_ptr<const int, void (*)(const int*)> closing(&descriptor, [](const int* fd) { ::close(*fd); });
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) return failed();
+  if (!S_ISREG(status.st_mode)) return fail(ErrorKind::io, "not a regular file");
+  std::string text;
+  std::array<char, 64 * 1024> buffer;
+  for (;;) {
+    const auto count = ::read(descriptor, buffer.data(), buffer.size());
+    if (count < 0) return failed();
+    if (count == 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+    if (text.size() > kMostBytes) return fail(ErrorKind::limit, "larger than 16 MiB");
+  }
+}
+
 std::vector<ssh::KnownHostsFile> read_known_hosts(const Host& host, const std::string& home) {
   auto paths = host.known_hosts;
   if (paths.empty()) {
@@ -153,12 +175,11 @@ std::vector<ssh::KnownHostsFile> read_known_hosts(const Host& host, const std::s
   std::vector<ssh::KnownHostsFile> files;
   for (const auto& path : paths) {
     ssh::KnownHostsFile file{expand_home(path, home), {}, {}};
-    errno = 0;
-    std::ifstream stream(file.path, std::ios::binary);
-    std::ostringstream text;
-    if (stream && stream.peek() != std::ifstream::traits_type::eof()) text << stream.rdbuf();
-    if (!stream.is_open()) file.problem = std::generic_category().message(errno);
-    file.text = std::move(text).str();
+    auto text = read_bounded(file.path);
+    if (text)
+      file.text = *std::move(text);
+    else
+      file.problem = text.error().message;
     files.push_back(std::move(file));
   }
   return files;

@@ -1,6 +1,7 @@
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <sstream>
@@ -326,6 +328,24 @@ TEST_CASE("a host key that is not known, has changed or is revoked ends it befor
   write_file(sshd.known_hosts(), name + " " + sshd.host_key());
   run_program({"ssh-keygen", "-q", "-H", "-f", sshd.known_hosts()});
   CHECK_FALSE(run_ssh(host, "true").error);
+}
+
+TEST_CASE("a known_hosts file that is a pipe or too large is not read, and named", "[integration][transport][ssh]") {
+  if (!can_run()) return;
+  const Sshd sshd;
+  auto host = host_of(sshd);
+  const auto message_with = [&](const std::string& known_hosts) {
+    host.known_hosts = {known_hosts};
+    const auto outcome = run_ssh(host, "true");
+    REQUIRE(outcome.error);
+    return outcome.error->message + outcome.error->hint;
+  };
+  const auto pipe = sshd.file("pipe"), large = sshd.file("large");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THAT(message_with(pipe), ContainsSubstring(pipe + " (not a regular file)"));
+  write_file(large, "");
+  std::filesystem::resize_file(large, 16 * 1024 * 1024 + 1);
+  CHECK_THAT(message_with(large), ContainsSubstring(large + " (larger than 16 MiB)"));
 }
 
 TEST_CASE("of several host keys the host is asked for the one we know", "[integration][transport][ssh]") {
