@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
@@ -246,7 +249,7 @@ class Run {
     FrameReader reader(probes, bundle_options.nonce);
 
     std::unique_ptr<Channel> channel;
-    auto error = co_await run_bundle(session, task, bundle, escalation, reader, channel);
+    auto error = co_await run_bundle(session, task, probes, bundle, escalation, reader, channel);
     std::string why_lost;
     if (error) {
       *error = with_context(std::move(*error), watch.phase());
@@ -270,7 +273,24 @@ class Run {
     return std::max(1s, std::chrono::duration_cast<std::chrono::seconds>(left) - 2s);
   }
 
-  Awaitable<std::optional<Error>> run_bundle(Session& session, Task& task, const Bundle& bundle,
+  // Lets the loop turn before each read, for a host that never stops talking; `bytes_left` bounds what all reads give.
+  static Awaitable<Result<Channel::Chunk>> next_chunk(Channel& channel, const Watch& watch, std::size_t& bytes_left) {
+    co_await asio::post(co_await asio::this_coro::executor, asio::as_tuple(asio::use_awaitable));
+    if (watch.over()) co_return fail(*watch.over());
+    auto chunk = co_await channel.read();
+    if (!chunk) co_return chunk;
+    const auto bytes = chunk->output.size() + chunk->errors.size();
+    if (bytes > bytes_left)
+      co_return fail(ErrorKind::limit, "the host sends more than all its probes together may");
+    bytes_left -= bytes;
+    co_return chunk;
+  }
+
+  // Of a probe's output on the wire, at most: base64 with line ends, and the frames' own lines.
+  static std::size_t encoded_bytes(const Probe& probe) { return probe.max_bytes / 2 * 3 + 128 * 1024; }
+
+  Awaitable<std::optional<Error>> run_bundle(Session& session, Task& task, const std::vector<Probe>& probes,
+                                             const Bundle& bundle,
                                              const std::optional<Escalation>& escalation, FrameReader& reader,
                                              std::unique_ptr<Channel>& channel) {
     auto& watch = *task.watch;
@@ -281,7 +301,7 @@ class Run {
     channel = *std::move(opened);
     if (escalation) {
       watch.begin(fmt::format("becoming {}", escalation->to), options_.connect_timeout);
-      auto refused = co_await escalate(*channel, *escalation, reader);
+      auto refused = co_await escalate(*channel, *escalation, reader, watch);
       if (refused) co_return refused;
     }
 
@@ -290,8 +310,10 @@ class Run {
     const auto written = co_await channel->write(bundle.script);
     if (!written) co_return written.error();
     std::string errors;
+    std::size_t bytes_left = kNoiseBytes + bundle.script.size();
+    for (const auto& probe : probes) bytes_left += encoded_bytes(probe);
     while (!reader.is_finished()) {
-      const auto chunk = co_await channel->read();
+      const auto chunk = co_await next_chunk(*channel, watch, bytes_left);
       if (!chunk) co_return chunk.error();
       reader.feed(chunk->output);
       errors += chunk->errors;
@@ -315,10 +337,12 @@ class Run {
   }
 
   // Talks to sudo or doas until the shell is ready; what the shell has said by then belongs to the reader.
-  Awaitable<std::optional<Error>> escalate(Channel& channel, const Escalation& escalation, FrameReader& reader) {
+  Awaitable<std::optional<Error>> escalate(Channel& channel, const Escalation& escalation, FrameReader& reader,
+                                           const Watch& watch) {
     EscalationDialogue dialogue(escalation);
+    std::size_t bytes_left = kNoiseBytes;
     for (;;) {
-      const auto chunk = co_await channel.read();
+      const auto chunk = co_await next_chunk(channel, watch, bytes_left);
       if (!chunk) co_return chunk.error();
       const auto next = dialogue.feed(chunk->output, chunk->errors);
       if (!next) co_return next.error();
@@ -338,6 +362,7 @@ class Run {
   }
 
   static constexpr std::size_t kErrorsKept = 4096;
+  static constexpr std::size_t kNoiseBytes = 1024 * 1024;  // banners, warnings on standard error
 
   const std::vector<Host>& hosts_;
   const Playbook& playbook_;

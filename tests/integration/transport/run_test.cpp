@@ -88,6 +88,38 @@ class FakeTransport final : public Transport {
   int at_once_ = 0;
 };
 
+// A host that never stops talking, and never keeps a reader waiting.
+class FloodingTransport final : public Transport {
+ public:
+  explicit FloodingTransport(std::size_t bytes_a_read) : bytes_(bytes_a_read) {}
+
+  Awaitable<Result<std::unique_ptr<Session>>> connect(const Host&, Watch&) override {
+    co_return std::make_unique<Flood>(bytes_);
+  }
+
+ private:
+  struct Talk final : Channel {
+    explicit Talk(std::size_t bytes) : bytes_(bytes) {}
+    Awaitable<Result<void>> write(std::string) override { co_return Result<void>(); }
+    Awaitable<Result<Chunk>> read() override { co_return Chunk{std::string(bytes_, 'x'), {}, false}; }
+    Awaitable<void> close() override { co_return; }
+    std::optional<int> exit_status() const override { return std::nullopt; }
+    const std::size_t bytes_;
+  };
+  struct Flood final : Session {
+    explicit Flood(std::size_t bytes) : bytes_(bytes) {}
+    const std::string& login() const override { return login_; }
+    Awaitable<Result<std::unique_ptr<Channel>>> exec(std::string) override {
+      co_return std::make_unique<Talk>(bytes_);
+    }
+    Awaitable<void> close() override { co_return; }
+    const std::size_t bytes_;
+    const std::string login_ = "root";
+  };
+
+  const std::size_t bytes_;
+};
+
 std::vector<Host> many_hosts(int count) {
   std::vector<Host> hosts;
   for (int i = 0; i < count; ++i) hosts.push_back(local_host("host" + std::to_string(i)));
@@ -150,7 +182,8 @@ TEST_CASE("SIGINT in the middle ends the run and every process of ours", "[integ
   const Sshd sshd;
   TemporaryDirectory directory;
   const auto with_ssh = GENERATE(false, true);
-  CAPTURE(with_ssh);
+  const auto times = GENERATE(1, 2);
+  CAPTURE(with_ssh, times);
   const auto pid_file = directory.file("pid");
   Playbook playbook;
   playbook.probes = {probe("quick", "echo quick"), probe("endless", "sleep 1000 & echo $! > " + pid_file + ".new; mv " +
@@ -170,7 +203,7 @@ TEST_CASE("SIGINT in the middle ends the run and every process of ours", "[integ
         if (!sent && std::filesystem::exists(pid_file)) {
           CHECK(progress.slowest_doing == "probing: endless");
           sent = true;
-          ::raise(SIGINT);
+          for (int i = 0; i < times; ++i) ::raise(SIGINT);
         }
       });
   REQUIRE(stopped);
@@ -216,6 +249,31 @@ TEST_CASE("a cut connection gives what had come, and leaves nothing running", "[
   CHECK(result.outputs[0].output == "quick\n");
   CHECK(result.outputs[1].status == ProbeStatus::lost);
   CHECK_FALSE(stays(std::stoi(read_text(pid_file))));
+}
+
+TEST_CASE("a host that never stops talking meets a bound of bytes, and the deadlines", "[integration][run]") {
+  Playbook playbook;
+  playbook.probes = {probe("any", "true")};
+  ProbingOptions options;
+  HostProbing result;
+  const auto run_with = [&](std::size_t bytes_a_read) {
+    FloodingTransport flooding(bytes_a_read);
+    probe_hosts_over([&](const Host&) -> Transport& { return flooding; }, many_hosts(1), playbook, options,
+                     [&](HostProbing probing) {
+                       result = std::move(probing);
+                       return std::nullopt;
+                     },
+                     {});
+    REQUIRE(result.error);
+  };
+  run_with(64 * 1024);
+  CHECK(result.error->kind == ErrorKind::limit);
+  CHECK_THAT(to_string(*result.error), ContainsSubstring("on host host0: probing: the host sends more than"));
+  CHECK(result.outputs.front().status == ProbeStatus::lost);
+
+  options.host_timeout = 50ms;
+  run_with(0);  // would go on forever
+  CHECK(result.error->kind == ErrorKind::timeout);
 }
 
 TEST_CASE("a host's limit ends the host alone", "[integration][run]") {
