@@ -126,10 +126,10 @@ void Heard::take_frame(std::string_view letter, std::string_view rest) {
   if (ended) return garble(letter == "x" ? "it ended twice" : "something came after its end");
   if (letter == "o" || letter == "h") {
     if (overflowed) return;
-    if (!(letter == "o" ? append_base64(rest, output) : append_hex(rest, output)))
-      return garble("its output is not what its encoding allows");
+    const bool decoded = letter == "o" ? append_base64(rest, output) : append_hex(rest, output);
     overflowed = output.size() > max_bytes;
     if (overflowed) output.resize(max_bytes);
+    if (!decoded) garble("its output is not what its encoding allows");
   } else if (letter == "e") {
     errors += rest.substr(0, kMaxErrors - std::min(kMaxErrors, errors.size()));
     if (errors.size() < kMaxErrors) errors += '\n';
