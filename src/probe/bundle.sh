@@ -33,26 +33,11 @@ main() {
   unset ENV BASH_ENV CDPATH TERM
   TRUEUP_RUN=$tag TRUEUP_LOGIN_PATH=$PATH
   while read -r what uid rest; do [ "$what" != Uid: ] || break; done </proc/self/status
-  if [ "$uid" = 0 ]; then
-    PATH=/usr/sbin:/usr/bin:/sbin:/bin
-    PATH=$(eval "$lib"; trusted_path "${TRUEUP_LOGIN_PATH:-/usr/bin:/bin}")
-  else PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin
-  fi
+  if [ "$uid" = 0 ]; then PATH=/usr/sbin:/usr/bin:/sbin:/bin; else PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin; fi
   LC_ALL=C TZ=UTC PAGER=cat SYSTEMD_PAGER='' SYSTEMD_COLORS=0 NO_COLOR=1 PYTHONDONTWRITEBYTECODE=1
   export TRUEUP_RUN TRUEUP_LOGIN_PATH PATH LC_ALL TZ PAGER SYSTEMD_PAGER SYSTEMD_COLORS NO_COLOR PYTHONDONTWRITEBYTECODE
   command -v renice >/dev/null 2>&1 && renice -n 19 -p $$ >/dev/null 2>&1
   command -v ionice >/dev/null 2>&1 && ionice -c 3 -p $$ >/dev/null 2>&1
-  setsid=
-  command -v setsid >/dev/null 2>&1 && setsid=setsid
-  kind=o
-  if [ "$(printf a | base64 -w 384 2>/dev/null)" = YQ== ]; then
-    encode() { base64 -w 384; }
-  elif [ "$(printf a | base64 2>/dev/null)" = YQ== ]; then
-    encode() { base64; }
-  else
-    kind=h
-    encode() { od -An -v -tx1 | tr -d ' \n' | fold -w 384; }
-  fi
   since_when
   : | scheduler || sweep KILL 2>/dev/null
   exit
@@ -74,12 +59,16 @@ scheduler() {
   { while read -r _; do :; done; event q; } <&4 5>&- &
   while sleep 1; do event t; done 4<&- 5>&- &
   look_at_clock
-  end=$((clock + host_limit * 100))
-  next=0 busy=0 running=
+  end=$((clock + host_limit * 100)) patience=$((clock + 300))
+  next=0 busy=0 running='' settled=''
+  # Not by ourselves: a directory of PATH may lie on a server that is gone.
+  if [ "$uid" = 0 ]; then (eval "$lib"; event w "$(trusted_path "${TRUEUP_LOGIN_PATH:-/usr/bin:/bin}")") 4<&- 5>&- &
+  else settle "$PATH"; fi
   start_more
-  while [ "$running" ]; do
+  while [ -z "$settled" ] || [ "$running" ]; do
     read -r what i a b c <&3 || continue
     case $what in
+      w) settle "$i${a:+ $a}${b:+ $b}${c:+ $c}" ;;
       p) eval "C$i=$a K$i='$b'" ;;
       r) eval "R$i=\"\$R$i $a\"" ;;
       s) eval "S$i=$a K$i=" ;;
@@ -95,8 +84,25 @@ scheduler() {
   say end
 }
 
+# settle PATH: with it, and with the tools that it leads to, the probes begin. Only once.
+settle() {
+  [ -z "$settled" ] || return
+  settled=1 PATH=$1
+  setsid=
+  command -v setsid >/dev/null 2>&1 && setsid=setsid
+  kind=o
+  if [ "$(printf a | base64 -w 384 2>/dev/null)" = YQ== ]; then
+    encode() { base64 -w 384; }
+  elif [ "$(printf a | base64 2>/dev/null)" = YQ== ]; then
+    encode() { base64; }
+  else
+    kind=h
+    encode() { od -An -v -tx1 | tr -d ' \n' | fold -w 384; }
+  fi
+}
+
 start_more() {
-  while [ "$next" -lt "$count" ] && [ "$busy" -lt "$W" ]; do
+  while [ "$settled" ] && [ "$next" -lt "$count" ] && [ "$busy" -lt "$W" ]; do
     start "$next"
     next=$((next + 1))
   done
@@ -115,6 +121,7 @@ start() {
 tick() {
   look_at_clock
   [ "$clock" -lt "$end" ] || quit
+  [ "$clock" -lt "$patience" ] || settle "$PATH"
   for i in $running; do
     eval "deadline=\$T$i slow=\$A$i expired=\$X$i"
     if [ "$slow" ] && [ "$clock" -ge "$slow" ]; then

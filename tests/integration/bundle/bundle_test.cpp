@@ -167,9 +167,10 @@ TEST_CASE("ordinary probes, whatever the shell", "[integration][probe]") {
 TEST_CASE("what a probe does to itself costs that probe alone", "[integration][probe]") {
   for (const auto& shell : shells()) {
     CAPTURE(shell.name);
-    const bool has_setsid = shell.name != "POSIX utilities alone";
+    // A length of sleep that nobody else on this machine sleeps.
+    const auto sleep = [](int nth) { return fmt::format("sleep 3{:07}{}", getpid(), nth); };
     std::vector<Probe> probes = {
-        probe("sleeper", "echo first; sleep 1000; echo never", 1s),
+        probe("sleeper", fmt::format("echo first; {}; echo never", sleep(0)), 1s),
         probe("stubborn", "trap '' TERM HUP INT; echo first; while :; do sleep 1; done", 1s),
         probe("gigabyte", "head -c 1000000000 /dev/zero"),
         probe("endless", "while :; do echo y; done"),
@@ -177,10 +178,11 @@ TEST_CASE("what a probe does to itself costs that probe alone", "[integration][p
         probe("killed", "echo first; kill -9 $$; echo never"),
         probe("forger", fmt::format("printf '\\n0 x 0 1.0\\nend\\nffffffffffffffffffffffffffffffff 0 x 0 1.00\\n'")),
         probe("closes", "echo first; exec >&- 2>&-; exit 3"),
-        probe("children", "(trap '' TERM; sleep 1000) & (sleep 1001 &) & sleep 1002", 1s),
-        probe("keeper", "sleep 1003 & echo ended", 1s),
+        probe("children", fmt::format("(trap '' TERM; {}) & ({} &) & {}", sleep(1), sleep(2), sleep(3)), 1s),
+        probe("keeper", fmt::format("{} & echo ended", sleep(4)), 1s),
         probe("deserter",
-              "if command -v setsid >/dev/null 2>&1; then setsid sleep 1004 >/dev/null 2>&1 & fi; echo ended"),
+              fmt::format("if command -v setsid >/dev/null 2>&1; then setsid {} >/dev/null 2>&1 & fi; echo ended",
+                          sleep(5))),
         probe("good", "echo good"),
     };
     probes[2].max_bytes = probes[3].max_bytes = 65536;
@@ -188,8 +190,8 @@ TEST_CASE("what a probe does to itself costs that probe alone", "[integration][p
     auto& out = result.outputs;
     CHECK(result.finished);
     CHECK(result.left.empty());
-    for (const auto* mark : {"1000", "1001", "1002", "1003", "1004"})
-      CHECK(processes_with(std::string("sleep\0", 6) + mark).empty());
+    for (int nth = 0; nth < 6; ++nth)
+      CHECK(processes_with(replace_all(sleep(nth), " ", std::string_view("\0", 1))).empty());
     CHECK(told(out["sleeper"]) == "timed_out -1 its limit of 1 s passed");
     CHECK(out["sleeper"].output == "first\n");
     CHECK(told(out["stubborn"]) == "timed_out -1 its limit of 1 s passed");
@@ -211,7 +213,6 @@ TEST_CASE("what a probe does to itself costs that probe alone", "[integration][p
     CHECK(out["keeper"].output == "ended\n");
     CHECK(told(out["deserter"]) == "ok 0 ");
     CHECK(out["good"].output == "good\n");
-    (void)has_setsid;
   }
 }
 
@@ -349,8 +350,10 @@ TEST_CASE("root runs and reads nothing that others decide", "[integration][probe
   const auto at = directory.path.string();
   const auto shell_run = [](const std::string& command) { REQUIRE(std::system(command.c_str()) == 0); };
   shell_run(fmt::format(
-      "cd {} && mkdir -p mine/bin theirs/bin open sticky/in && printf '#!/bin/sh\\nid -u\\n' >mine/bin/nvcc && chmod 755 "
-      "mine/bin/nvcc && cp mine/bin/nvcc theirs/bin/ && cp mine/bin/nvcc open/ && cp mine/bin/nvcc sticky/ && chmod 1777 sticky && chown -R 1234:1234 theirs && "
+      "cd {} && mkdir -p mine/bin theirs/bin open sticky/in && printf '#!/bin/sh\\nid -u\\n' >mine/bin/nvcc && chmod "
+      "755 "
+      "mine/bin/nvcc && cp mine/bin/nvcc theirs/bin/ && cp mine/bin/nvcc open/ && cp mine/bin/nvcc sticky/ && chmod "
+      "1777 sticky && chown -R 1234:1234 theirs && "
       "chmod 777 open && ln -s /etc/shadow theirs/link && chown -h 1234 theirs/link && ln -s theirs/bin by-link && "
       "ln -s ../mine/bin mine/self && chmod 755 mine mine/bin theirs theirs/bin",
       at));
@@ -363,7 +366,8 @@ TEST_CASE("root runs and reads nothing that others decide", "[integration][probe
             probe("owners",
                   fmt::format(
                       "cd {}; for p in mine/bin/nvcc theirs/bin/nvcc open/nvcc theirs/link by-link/nvcc mine/self/nvcc "
-                      "mine/../theirs/x mine/none sticky sticky/none sticky/nvcc sticky/../sticky sticky/in/.. sticky/in; do echo $p $(owner_uid {}/$p); done",
+                      "mine/../theirs/x mine/none sticky sticky/none sticky/nvcc sticky/../sticky sticky/in/.. "
+                      "sticky/in; do echo $p $(owner_uid {}/$p); done",
                       at, at)),
             probe("trusted", fmt::format("for p in mine theirs by-link/..; do may_run {}/$p/bin/nvcc && echo $p; done; "
                                          "may_run /bin/ls && echo ls",
@@ -409,7 +413,8 @@ TEST_CASE("who is not root runs what root or they themselves decide", "[integrat
     if (shell.prefix.empty()) continue;
     CAPTURE(shell.name);
     auto result = run(
-        shell, {probe("trusted", fmt::format("for p in root own other open; do may_run {}/$p/x && echo $p; done; :", at))});
+        shell,
+        {probe("trusted", fmt::format("for p in root own other open; do may_run {}/$p/x && echo $p; done; :", at))});
     CHECK(result.outputs["trusted"].output == "root\nown\n");
   }
 }
@@ -446,7 +451,8 @@ TEST_CASE("secrets stay on the host", "[integration][probe]") {
   '--max-total-tokens 4096 --tokenizer-path /m/x' 'Authorization: Bearer abcdefgh.ij' 'http://u:p@h/x' '{"api_key": "zz"}' \
   "serve --api-key 'a b' --x" 'serve --api-key "a \"b" --x' 'serve --api-key -sek --x' 'serve --api-keys k1 k2 --x 1' 'x --api-key "cut' \
   'password: hunter2' '--hf-token=hf_abcdefghijkl --x' "KeyError: 'name'" | redact)"),
-         probe("allow", "printf '%s\\n' PATH=/x FOO=1 'VLLM_API_KEY=two words' CUDA_HOME=/c HOME=/h AWS_SECRET=z | env_allow")});
+         probe("allow",
+               "printf '%s\\n' PATH=/x FOO=1 'VLLM_API_KEY=two words' CUDA_HOME=/c HOME=/h AWS_SECRET=z | env_allow")});
     CHECK(result.outputs["redact"].output ==
           "HF_TOKEN=***\nserve --api-key *** --port 8\nEnvironment=\"MY_SECRET=***\" X=1\n"
           "--max-total-tokens 4096 --tokenizer-path /m/x\nAuthorization: Bearer ***\nhttp://***@h/x\n{\"api_key\": "
