@@ -279,6 +279,12 @@ Result<void> finish(Options& options, const Texts& texts) {
       return fail(ErrorKind::usage,
                   fmt::format("--format: unknown format '{}'{} (there are: {})", printable(output.format),
                               did_you_mean(output.format, formats), join(formats, ", ")));
+    if (colon != text.npos && output.path.empty())
+      return fail(ErrorKind::usage, fmt::format("--format {}: a path is missing after ':'", printable(text)));
+    const auto goes_there_too = [&](const Output& other) { return other.path == output.path; };
+    if (std::any_of(options.outputs.begin(), options.outputs.end(), goes_there_too))
+      return fail(ErrorKind::usage, fmt::format("--format: two reports for {}",
+                                                output.path.empty() ? "standard output" : printable(output.path)));
     options.outputs.push_back(std::move(output));
   }
   if (options.outputs.empty()) options.outputs.push_back({"table", ""});

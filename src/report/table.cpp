@@ -146,7 +146,8 @@ void render_block(Page& page, const Block& block, const TableOptions& options) {
 void render_findings(Page& page, const RunReport& report, const TableOptions& options) {
   const auto blocks = root_blocks(report);
   for (const auto& block : blocks) render_block(page, block, options);
-  const bool ends_short = !blocks.empty() && blocks.back().finding->severity == Severity::info && options.verbosity == 0;
+  const bool ends_short =
+      !blocks.empty() && blocks.back().finding->severity == Severity::info && options.verbosity == 0;
   if (ends_short) page.line();
 }
 
@@ -225,7 +226,7 @@ std::string count(std::size_t number, std::string_view thing) {
 }
 
 void render_summary(Page& page, const RunReport& report) {
-  std::size_t unreached = 0, failing = 0, clean = 0, gaps = 0;
+  std::size_t unreached = 0, incomplete = 0, failing = 0, clean = 0, gaps = 0;
   std::set<std::string> causes;
   for (const auto& host : report.hosts) {
     const auto& findings = host.assessment.findings;
@@ -233,7 +234,8 @@ void render_summary(Page& page, const RunReport& report) {
     const bool has_failing = std::any_of(findings.begin(), findings.end(), fails);
     const bool has_warning = std::any_of(findings.begin(), findings.end(),
                                          [](const Finding& finding) { return finding.severity != Severity::info; });
-    unreached += host.error ? 1U : 0U;
+    unreached += host.status == HostStatus::unreachable ? 1U : 0U;
+    incomplete += host.error && host.status != HostStatus::unreachable ? 1U : 0U;
     failing += has_failing ? 1U : 0U;
     gaps += host.assessment.not_evaluated.size();
     clean += !host.error && !has_warning && host.assessment.not_evaluated.empty() ? 1U : 0U;
@@ -244,6 +246,7 @@ void render_summary(Page& page, const RunReport& report) {
   if (failing != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} failing", failing)));
   if (!causes.empty()) parts.push_back(count(causes.size(), "root cause"));
   if (unreached != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} not reached", unreached)));
+  if (incomplete != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} incomplete", incomplete)));
   if (gaps != 0) parts.push_back(page.paint(Paint::yellow, count(gaps, "check") + " not evaluated"));
   if (clean != 0) parts.push_back(page.paint(Paint::green, fmt::format("{} clean", clean)));
   const auto seconds = std::chrono::duration<double>(report.finished - report.started).count();

@@ -108,6 +108,18 @@ checks:
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
 
+    def test_what_cannot_be_written_is_no_success(self):
+        for arguments in [["--help"], ["version"], ["lint"], ["inventory", "list", "-i", "a,b,"]]:
+            with self.subTest(arguments=arguments), open("/dev/full", "w", encoding="utf-8") as full:
+                done = hosts.subprocess.run([TRUEUP, *arguments], stdout=full, stderr=hosts.subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("cannot write to standard output", done.stderr)
+
+    def test_two_reports_for_one_place_and_endless_files_are_refused(self):
+        self.refused("audit", "--format", "json", "--format", "table", says="two reports for standard output")
+        self.refused("audit", "--format", "json:", says="a path is missing")
+        self.refused("inventory", "list", "-i", "/dev/zero", says="/dev/zero")
+
     def test_no_host_is_no_pass(self):
         inventory = self.file("inv.yaml", "hosts: {one: {}}\n")
         done = trueup("audit", "-i", inventory, "-l", "all:!one", "--format", "json")
