@@ -82,6 +82,7 @@ YamlNode value_of(std::string_view text, const SourcePos& at) {
     return node;
   }
   const auto head = trim(text.substr(0, text.find('#')));
+  if (head.empty()) return node;
   if (head == "None") return {.at = at};
   if (head == "True" || head == "False" || is_python_number(head)) {
     node.scalar = head;
