@@ -8,9 +8,7 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -37,9 +35,16 @@ inline std::string replace_all(std::string text, std::string_view what, std::str
   return text;
 }
 
+/// As much of a file as can be read: those of a process may vanish meanwhile, which a stream tells by throwing.
 inline std::string slurp(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string text;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return text;
+  char buffer[4096];
+  for (ssize_t count = 0; (count = read(file, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(count));
+  close(file);
+  return text;
 }
 
 struct Process {
