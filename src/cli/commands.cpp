@@ -91,7 +91,6 @@ std::optional<Prepared> prepare(const Options& options, int& status) {
   Errors errors;
   auto auditor = load_auditor(options, errors);
   const auto inventory = load_inventories(options, errors);
-  for (const auto& note : inventory.notes) fmt::print(stderr, "note: {}\n", printable(note));
   auto hosts = errors.empty() ? selected_hosts(options, inventory, errors) : std::vector<Host>();
   if (!auditor && errors.empty()) errors.push_back(auditor.error());
   if (!errors.empty()) {
@@ -176,10 +175,7 @@ int lint(const Options& options) {
   const auto auditor = load_auditor(options, errors);
   if (!options.inventories.empty()) {
     const auto inventory = load_inventories(options, errors);
-    for (const auto& host : inventory.hosts)
-      for (const auto& [setting, why] : host.refused)
-        errors.push_back(
-            Error{ErrorKind::unsupported, fmt::format("host {}: {}: {}", host.name, setting, why), host.at, {}, {}});
+    for (const auto& host : inventory.hosts) report_refused(host, errors);
   }
   if (!auditor && errors.empty()) errors.push_back(auditor.error());
   if (!errors.empty()) return report_errors(errors);
@@ -205,37 +201,40 @@ int inventory_list(const Options& options) {
 
 // The command line.
 
-CLI::Validator duration_check() {
-  return CLI::Validator(
-      [](std::string& text) {
-        const auto duration = parse_duration(text);
-        return duration ? std::string() : duration.error().message;
-      },
-      "DURATION");
-}
-
-struct Texts {
-  std::string connect_timeout = "10s", host_timeout = "60s", deadline, fail_on = "error";
-  std::vector<std::string> formats;
-};
-
-void add_inventory_options(CLI::App& command, Options& options) {
+void add_inventory(CLI::App& command, Options& options) {
   command
       .add_option("-i,--inventory", options.inventories,
                   "inventory file, 'host1,host2,', '-' (standard input) or exec:PROGRAM; may be repeated")
       ->allow_extra_args(false);
+}
+
+void add_limit(CLI::App& command, Options& options) {
   command.add_option("-l,--limit", options.limit, "which hosts: names, groups, globs, a:&b, a:!b");
 }
 
-void add_playbook_options(CLI::App& command, Options& options) {
+void add_playbook(CLI::App& command, Options& options) {
   command.add_option("-p,--playbook", options.playbooks, "playbook instead of the shipped ones; may be repeated")
       ->allow_extra_args(false);
+}
+
+void add_tags(CLI::App& command, Options& options) {
   command.add_option("-t,--tags", options.tags, "only checks with one of these tags")
       ->delimiter(',')
       ->allow_extra_args(false);
 }
 
-void add_connection_options(CLI::App& command, Options& options, Texts& texts) {
+/// `into`: a duration, or an optional one.
+template <class Duration>
+CLI::Option* add_duration(CLI::App& command, const std::string& name, Duration& into, const std::string& help) {
+  const auto take = [&into, name](const std::string& text) {
+    const auto duration = parse_duration(text);
+    if (!duration) throw CLI::ValidationError(name, duration.error().message);
+    into = *duration;
+  };
+  return command.add_option_function<std::string>(name, take, help)->type_name("DURATION");
+}
+
+void add_connection_options(CLI::App& command, Options& options) {
   command.add_option("-u,--user", options.user, "log in as this account");
   command.add_option("--private-key", options.private_key, "log in with this key file");
   command.add_flag("-b,--become", options.become, "become root with sudo");
@@ -244,57 +243,57 @@ void add_connection_options(CLI::App& command, Options& options, Texts& texts) {
   command.add_option("-f,--forks", options.forks, "hosts in flight")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  command.add_option("--connect-timeout", texts.connect_timeout, "limit of each step of a connection")
-      ->check(duration_check())
-      ->capture_default_str();
-  command.add_option("--host-timeout", texts.host_timeout, "limit of everything on one host")
-      ->check(duration_check())
-      ->capture_default_str();
-  command.add_option("--deadline", texts.deadline, "limit of the whole run")->check(duration_check());
+  add_duration(command, "--connect-timeout", options.connect_timeout, "limit of each step of a connection")
+      ->default_str(duration_text(options.connect_timeout));
+  add_duration(command, "--host-timeout", options.host_timeout, "limit of everything on one host")
+      ->default_str(duration_text(options.host_timeout));
+  add_duration(command, "--deadline", options.deadline, "limit of the whole run");
   command.add_flag("-v,--verbose", options.verbosity, "show more");
   command.add_flag("-q,--quiet", options.quiet, "no progress");
 }
 
-void add_report_options(CLI::App& command, Options& options, Texts& texts) {
-  command.add_option("--format", texts.formats, "table or json, with :PATH into a file; may be repeated")
+/// `NAME[:PATH]`. Errors: no such format, no path behind the colon, a place that another report goes to.
+Result<void> add_output(std::vector<Output>& outputs, const std::string& text) {
+  const std::vector<std::string> formats = {"table", "json"};
+  const auto colon = text.find(':');
+  Output output{text.substr(0, colon), colon == text.npos ? "" : text.substr(colon + 1)};
+  if (std::find(formats.begin(), formats.end(), output.format) == formats.end())
+    return fail(ErrorKind::usage, fmt::format("unknown format '{}'{} (there are: {})", printable(output.format),
+                                              did_you_mean(output.format, formats), join(formats, ", ")));
+  if (colon != text.npos && output.path.empty())
+    return fail(ErrorKind::usage, fmt::format("'{}': a path is missing after ':'", printable(text)));
+  const auto goes_there_too = [&](const Output& other) { return other.path == output.path; };
+  if (std::any_of(outputs.begin(), outputs.end(), goes_there_too))
+    return fail(ErrorKind::usage,
+                fmt::format("two reports for {}", output.path.empty() ? "standard output" : printable(output.path)));
+  outputs.push_back(std::move(output));
+  return {};
+}
+
+void add_report_options(CLI::App& command, Options& options) {
+  const auto take_formats = [&options](const std::vector<std::string>& texts) {
+    options.outputs.clear();
+    for (const auto& text : texts)
+      if (const auto added = add_output(options.outputs, text); !added)
+        throw CLI::ValidationError("--format", added.error().message);
+  };
+  command
+      .add_option_function<std::vector<std::string>>("--format", take_formats,
+                                                     "table or json, with :PATH into a file; may be repeated")
       ->allow_extra_args(false);
-  command.add_option("--fail-on", texts.fail_on, "exit with 3 from this severity on")
+  const auto take_severity = [&options](const std::string& name) {
+    for (const auto severity : {Severity::info, Severity::warning, Severity::error})
+      if (to_string(severity) == name) options.fail_on = severity;
+  };
+  command.add_option_function<std::string>("--fail-on", take_severity, "exit with 3 from this severity on")
       ->check(CLI::IsMember({"error", "warning", "info"}))
-      ->capture_default_str();
+      ->default_str(std::string(to_string(options.fail_on)));
   command.add_option("--allow-unknown", options.allow_unknown, "a check whose 'not evaluated' does not count")
       ->delimiter(',')
       ->allow_extra_args(false);
   command.add_option("--color", options.color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
-}
-
-/// Texts that CLI11 accepted -> values. Errors: a format that does not exist.
-Result<void> finish(Options& options, const Texts& texts) {
-  const std::vector<std::string> formats = {"table", "json"};
-  for (const auto& text : texts.formats) {
-    const auto colon = text.find(':');
-    Output output{text.substr(0, colon), colon == text.npos ? "" : text.substr(colon + 1)};
-    if (std::find(formats.begin(), formats.end(), output.format) == formats.end())
-      return fail(ErrorKind::usage,
-                  fmt::format("--format: unknown format '{}'{} (there are: {})", printable(output.format),
-                              did_you_mean(output.format, formats), join(formats, ", ")));
-    if (colon != text.npos && output.path.empty())
-      return fail(ErrorKind::usage, fmt::format("--format {}: a path is missing after ':'", printable(text)));
-    const auto goes_there_too = [&](const Output& other) { return other.path == output.path; };
-    if (std::any_of(options.outputs.begin(), options.outputs.end(), goes_there_too))
-      return fail(ErrorKind::usage, fmt::format("--format: two reports for {}",
-                                                output.path.empty() ? "standard output" : printable(output.path)));
-    options.outputs.push_back(std::move(output));
-  }
-  if (options.outputs.empty()) options.outputs.push_back({"table", ""});
-  options.connect_timeout = parse_duration(texts.connect_timeout).value();
-  options.host_timeout = parse_duration(texts.host_timeout).value();
-  if (!texts.deadline.empty()) options.deadline = parse_duration(texts.deadline).value();
-  options.fail_on = texts.fail_on == "info"      ? Severity::info
-                    : texts.fail_on == "warning" ? Severity::warning
-                                                 : Severity::error;
-  return {};
 }
 
 /// All names that a word on the command line could have been meant for.
@@ -324,7 +323,6 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
 
 int run_command_line(int argc, char** argv) {
   Options options;
-  Texts texts;
   int status = 0;
   CLI::App app("trueup finds out what state GPU inference hosts are really in, and says what is wrong and why.",
                "trueup");
@@ -332,38 +330,36 @@ int run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", TRUEUP_VERSION);
 
   auto* audit_command = app.add_subcommand("audit", "what is wrong on these hosts, and why; without -i: this machine");
-  add_inventory_options(*audit_command, options);
-  add_playbook_options(*audit_command, options);
-  add_connection_options(*audit_command, options, texts);
-  add_report_options(*audit_command, options, texts);
+  add_inventory(*audit_command, options);
+  add_limit(*audit_command, options);
+  add_playbook(*audit_command, options);
+  add_tags(*audit_command, options);
+  add_connection_options(*audit_command, options);
+  add_report_options(*audit_command, options);
   audit_command->callback([&] { status = audit(options); });
 
   auto* facts_command = app.add_subcommand("facts", "the environment of a host, as JSON");
   facts_command->add_option("HOST", options.limit, "which host; without -i: this machine");
-  facts_command->add_option("-i,--inventory", options.inventories, "inventory; as in audit")->allow_extra_args(false);
-  facts_command->add_option("-p,--playbook", options.playbooks, "playbook; as in audit")->allow_extra_args(false);
-  add_connection_options(*facts_command, options, texts);
+  add_inventory(*facts_command, options);
+  add_playbook(*facts_command, options);
+  add_connection_options(*facts_command, options);
   facts_command->callback([&] { status = facts(options); });
 
   auto* lint_command = app.add_subcommand("lint", "whether playbooks and inventories are right; touches no host");
-  add_playbook_options(*lint_command, options);
-  lint_command->add_option("-i,--inventory", options.inventories, "inventory; as in audit")->allow_extra_args(false);
+  add_playbook(*lint_command, options);
+  add_tags(*lint_command, options);
+  add_inventory(*lint_command, options);
   lint_command->callback([&] { status = lint(options); });
 
   auto* inventory_command = app.add_subcommand("inventory", "what the inventory says");
   inventory_command->require_subcommand(1);
   auto* list_command = inventory_command->add_subcommand("list", "hosts, where they are reached, and their groups");
-  add_inventory_options(*list_command, options);
+  add_inventory(*list_command, options);
+  add_limit(*list_command, options);
   list_command->callback([&] { status = inventory_list(options); });
 
   auto* version_command = app.add_subcommand("version", "the version of trueup");
   version_command->callback([] { fmt::print("trueup {}\n", TRUEUP_VERSION); });
-
-  // Values are finished before a command's callback runs: `parse_complete_callback` of the command comes first.
-  for (auto* command : {audit_command, facts_command})
-    command->parse_complete_callback([&] {
-      if (const auto finished = finish(options, texts); !finished) throw CLI::ValidationError(finished.error().message);
-    });
 
   try {
     app.parse(argc, argv);

@@ -11,7 +11,6 @@
 #include <system_error>
 
 namespace trueup {
-
 namespace {
 
 constexpr off_t kLargestFile = off_t{64} << 20;  // inventories of tens of thousands of hosts have a few
@@ -19,10 +18,11 @@ constexpr off_t kLargestFile = off_t{64} << 20;  // inventories of tens of thous
 }  // namespace
 
 Result<std::string> ControllerDisk::read(const std::string& path) const {
-  if (is_directory(path)) return fail(ErrorKind::io, fmt::format("'{}' is a directory", path));
-  // What others can write is not ours to trust: it decides what runs as root on every host.
   struct stat status {};
-  if (stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & S_IWOTH) != 0)
+  stat(path.c_str(), &status);  // what is not there, opening tells
+  if (S_ISDIR(status.st_mode)) return fail(ErrorKind::io, fmt::format("'{}' is a directory", path));
+  // What others can write is not ours to trust: it decides what runs as root on every host.
+  if (S_ISREG(status.st_mode) && (status.st_mode & S_IWOTH) != 0)
     return fail(Error{ErrorKind::io, fmt::format("'{}' can be written by everyone", path), {}, {}, "chmod o-w it"});
   if (S_ISCHR(status.st_mode) || (S_ISREG(status.st_mode) && status.st_size > kLargestFile))
     return fail(ErrorKind::limit, fmt::format("'{}' is no file of at most {} MiB", path, kLargestFile >> 20));

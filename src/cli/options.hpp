@@ -32,7 +32,7 @@ struct Options {
   std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::milliseconds host_timeout{60'000};
   std::optional<std::chrono::milliseconds> deadline;
-  std::vector<Output> outputs;
+  std::vector<Output> outputs = {{"table", ""}};
   Severity fail_on = Severity::error;
   std::vector<std::string> allow_unknown;
   int verbosity = 0;

@@ -42,12 +42,17 @@ Result<std::string> read_standard_input() {
   return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
 }
 
+std::vector<std::string> yaml_files(const std::string& directory) {
+  std::vector<std::string> paths;
+  for (const auto& name : ControllerDisk().list(directory))
+    if (name.ends_with(".yaml")) paths.push_back(directory + "/" + name);
+  return paths;
+}
+
 Knowledge load_knowledge_files(const std::string& directory, Errors& errors) {
   const ControllerDisk disk;
   std::vector<std::pair<std::string, std::string>> texts;
-  for (const auto& name : disk.list(directory)) {
-    if (!name.ends_with(".yaml")) continue;
-    const auto path = directory + "/" + name;
+  for (const auto& path : yaml_files(directory)) {
     auto text = disk.read(path);
     if (text)
       texts.emplace_back(path, *std::move(text));
@@ -83,8 +88,8 @@ void keep_tagged(Playbook& playbook, const std::vector<std::string>& tags, Error
                         playbook.checks.end());
 }
 
-}  // namespace
-
+/// The directory of the playbooks that came with this binary: `../share/trueup/playbooks` beside an installed one, or
+/// the source tree's for one that lies in its build directory.
 Result<std::string> shipped_playbooks() {
   std::error_code error;
   const auto binary = fs::read_symlink("/proc/self/exe", error);
@@ -97,31 +102,22 @@ Result<std::string> shipped_playbooks() {
   return fail(ErrorKind::not_found, fmt::format("the playbooks that belong to {} are missing", binary.string()));
 }
 
-std::vector<std::string> playbook_files(const Options& options, Errors& errors) {
-  if (!options.playbooks.empty()) return options.playbooks;
-  const auto directory = shipped_playbooks();
-  if (!directory) {
-    errors.push_back(directory.error());
-    return {};
-  }
-  std::vector<std::string> files;
-  for (const auto& name : ControllerDisk().list(*directory))
-    if (name.ends_with(".yaml")) files.push_back(*directory + "/" + name);
-  return files;
-}
+}  // namespace
 
 Result<Auditor> load_auditor(const Options& options, Errors& errors) {
-  auto playbook = load_playbooks(playbook_files(options, errors), ControllerDisk(), errors);
+  const auto shipped = shipped_playbooks();
+  if (!shipped) {
+    errors.push_back(shipped.error());
+    return fail(shipped.error());
+  }
+  const auto files = options.playbooks.empty() ? yaml_files(*shipped) : options.playbooks;
+  auto playbook = load_playbooks(files, ControllerDisk(), errors);
   std::vector<std::string> ids;
   for (const auto& check : playbook.checks) ids.push_back(check.id);
   require_known(options.allow_unknown, ids, "--allow-unknown", errors);
   keep_tagged(playbook, options.tags, errors);
   if (!options.with_checks) playbook.checks.clear();
-  Knowledge knowledge;
-  if (const auto directory = shipped_playbooks())
-    knowledge = load_knowledge_files(*directory + "/knowledge", errors);
-  else
-    errors.push_back(directory.error());
+  auto knowledge = load_knowledge_files(*shipped + "/knowledge", errors);
   std::map<std::string, Parser> parsers;
   for (const auto& probe : playbook.probes)
     if (auto parser = make_parser(nlohmann::json::parse(probe.parser))) parsers.emplace(probe.id, *std::move(parser));
@@ -137,6 +133,12 @@ Inventory load_inventories(const Options& options, Errors& errors) {
   auto inventory = load_inventory(options.inventories, inputs, errors);
   for (const auto& note : inventory.notes) fmt::print(stderr, "note: {}\n", printable(note));
   return inventory;
+}
+
+void report_refused(const Host& host, Errors& errors) {
+  for (const auto& [setting, why] : host.refused)
+    errors.push_back(
+        Error{ErrorKind::unsupported, fmt::format("host {}: {}: {}", host.name, setting, why), host.at, {}, {}});
 }
 
 std::vector<Host> selected_hosts(const Options& options, const Inventory& inventory, Errors& errors) {
@@ -158,9 +160,7 @@ std::vector<Host> selected_hosts(const Options& options, const Inventory& invent
       host.refused.erase("key");
     }
     if (options.become && host.become == Become::none) host.become = Become::sudo;
-    for (const auto& [setting, why] : host.refused)
-      errors.push_back(
-          Error{ErrorKind::unsupported, fmt::format("host {}: {}: {}", host.name, setting, why), host.at, {}, {}});
+    report_refused(host, errors);
   }
   return *std::move(selected);
 }

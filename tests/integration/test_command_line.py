@@ -120,6 +120,16 @@ checks:
         self.refused("audit", "--format", "json:", says="a path is missing")
         self.refused("inventory", "list", "-i", "/dev/zero", says="/dev/zero")
 
+    def test_what_an_inventory_leaves_unread_is_said_once(self):
+        self.file("hosts.ini", "[inference]\ngpu1\n")
+        (pathlib.Path(self.directory.name) / "group_vars").mkdir()
+        self.file("group_vars/inference", "$ANSIBLE_VAULT;1.1;AES256\n3133\n")
+        inventory = str(pathlib.Path(self.directory.name) / "hosts.ini")
+        for arguments in [["inventory", "list", "-i", inventory], ["lint", "-i", inventory],
+                          ["audit", "-q", "-i", inventory, "-l", "all:!gpu1"]]:
+            with self.subTest(arguments=arguments):
+                self.assertEqual(trueup(*arguments).stderr.count("encrypted with ansible-vault"), 1)
+
     def test_no_host_is_no_pass(self):
         inventory = self.file("inv.yaml", "hosts: {one: {}}\n")
         done = trueup("audit", "-i", inventory, "-l", "all:!one", "--format", "json")
