@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/base64.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 
@@ -22,25 +23,10 @@ constexpr int kExitAbsent = 221;  // lib.sh: absent, unknown
 constexpr int kExitUnknown = 222;
 
 bool append_base64(std::string_view text, std::string& bytes) {
-  if (text.empty() || text.size() % 4 != 0) return false;
-  const auto value = [](char c) -> int {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-  };
-  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
-  for (std::size_t i = 0; i < text.size(); i += 4) {
-    const std::size_t last = i + 4 == text.size() ? padding : 0;
-    std::uint32_t bits = 0;
-    for (std::size_t j = 0; j < 4; ++j) {
-      const int six = j < 4 - last ? value(text[i + j]) : 0;
-      if (six < 0) return false;
-      bits = bits << 6U | static_cast<std::uint32_t>(six);
-    }
-    for (std::size_t j = 0; j < 3 - last; ++j) bytes += static_cast<char>(bits >> (16 - 8 * j) & 0xffU);
-  }
-  return true;
+  if (text.empty() || text.size() % 4 != 0) return false;  // a frame is padded, or cut
+  const auto decoded = base64_decode(text);
+  if (decoded) bytes += *decoded;
+  return decoded.has_value();
 }
 
 bool append_hex(std::string_view text, std::string& bytes) {

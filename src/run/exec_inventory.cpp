@@ -14,10 +14,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "base/text.hpp"
+#include "transport/descriptor.hpp"
 
 extern char** environ;
 
@@ -25,26 +25,6 @@ namespace trueup {
 namespace {
 
 constexpr std::size_t kMostErrors = 2048;  // bytes of standard error that are kept: the last ones
-
-std::string text_of(int error) { return std::error_code(error, std::generic_category()).message(); }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() { reset(); }
-  int get() const { return fd_; }
-  void reset() {
-    if (fd_ >= 0) close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_;
-};
 
 // The program and its descendants, in a process group of their own; killed unless it was waited for.
 class Child {
@@ -80,10 +60,10 @@ Result<void> check_program(const std::string& path) {
   const auto shown = printable(path);
   if (stat(path.c_str(), &info) != 0)
     return fail(errno == ENOENT ? ErrorKind::not_found : ErrorKind::io,
-                fmt::format("cannot run inventory program '{}': {}", shown, text_of(errno)));
+                fmt::format("cannot run inventory program '{}': {}", shown, system_text(errno)));
   if (!S_ISREG(info.st_mode)) return fail(ErrorKind::io, fmt::format("inventory program '{}' is not a file", shown));
   if (access(path.c_str(), X_OK) != 0) {
-    Error error{ErrorKind::io, fmt::format("cannot run inventory program '{}': {}", shown, text_of(errno)), {}, {}, {}};
+    Error error{ErrorKind::io, fmt::format("cannot run inventory program '{}': {}", shown, system_text(errno)), {}, {}, {}};
     error.hint = fmt::format("chmod +x {}", shell_quote(shown));
     return fail(std::move(error));
   }
@@ -93,16 +73,6 @@ Result<void> check_program(const std::string& path) {
   if ((info.st_mode & S_IWOTH) != 0)
     return fail(ErrorKind::io, fmt::format("inventory program '{}' can be written by everybody", shown));
   return {};
-}
-
-struct Pipe {
-  Descriptor read, write;
-};
-
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(ErrorKind::io, fmt::format("pipe: {}", text_of(errno)));
-  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
 Result<pid_t> spawn(const std::string& path, int output, int errors) {
@@ -122,7 +92,7 @@ Result<pid_t> spawn(const std::string& path, int output, int errors) {
   posix_spawn_file_actions_destroy(&files);
   if (error != 0) {
     Error failure{ErrorKind::io,
-                  fmt::format("cannot run inventory program '{}': {}", printable(path), text_of(error)),
+                  fmt::format("cannot run inventory program '{}': {}", printable(path), system_text(error)),
                   {},
                   {},
                   {}};
@@ -145,11 +115,11 @@ Result<std::string> run_inventory_program(const std::string& path, const Invento
   if (!output_pipe) return fail(output_pipe.error());
   auto errors_pipe = make_pipe();
   if (!errors_pipe) return fail(errors_pipe.error());
-  const auto pid = spawn(path, output_pipe->write.get(), errors_pipe->write.get());
+  const auto pid = spawn(path, output_pipe->writing.get(), errors_pipe->writing.get());
   if (!pid) return fail(pid.error());
   Child child(*pid);
-  output_pipe->write.reset();
-  errors_pipe->write.reset();
+  output_pipe->writing.reset();
+  errors_pipe->writing.reset();
 
   const auto name = fmt::format("inventory program '{}'", printable(path));
   const auto deadline = std::chrono::steady_clock::now() + limits.time;
@@ -159,8 +129,8 @@ Result<std::string> run_inventory_program(const std::string& path, const Invento
     if (const auto said = trim(errors); !said.empty()) error.hint = fmt::format("it said: {}", printable(said));
     return fail(std::move(error));
   };
-  std::array<pollfd, 2> waits = {pollfd{output_pipe->read.get(), POLLIN, 0},
-                                 pollfd{errors_pipe->read.get(), POLLIN, 0}};
+  std::array<pollfd, 2> waits = {pollfd{output_pipe->reading.get(), POLLIN, 0},
+                                 pollfd{errors_pipe->reading.get(), POLLIN, 0}};
   // Whatever a daemon that it left behind keeps open: with the program's own end and its pipes read empty, it is done.
   bool ended = false;
   while (waits[0].fd >= 0 || waits[1].fd >= 0) {
@@ -171,7 +141,7 @@ Result<std::string> run_inventory_program(const std::string& path, const Invento
     constexpr std::chrono::milliseconds kLook{100};
     ended = child.has_ended();
     const int ready = poll(waits.data(), waits.size(), ended ? 0 : static_cast<int>(std::min(left, kLook).count()));
-    if (ready < 0 && errno != EINTR) return fail(ErrorKind::io, fmt::format("poll: {}", text_of(errno)));
+    if (ready < 0 && errno != EINTR) return fail(ErrorKind::io, fmt::format("poll: {}", system_text(errno)));
     if (ready == 0 && ended) break;
     for (auto& wait : waits) {
       if (ready <= 0 || wait.fd < 0 || wait.revents == 0) continue;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/base64.hpp"
+
 namespace trueup::ssh {
 namespace {
 
@@ -61,8 +63,6 @@ std::string sha1(std::string_view bytes) {
   return to_bytes(hash);
 }
 
-constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 }  // namespace
 
 std::string sha256(std::string_view bytes) {
@@ -113,37 +113,6 @@ std::string hmac_sha1(std::string_view key, std::string_view bytes) {
   for (auto& byte : inner) byte = static_cast<char>(byte ^ 0x36);
   for (auto& byte : outer) byte = static_cast<char>(byte ^ 0x5c);
   return sha1(outer + sha1(inner + std::string(bytes)));
-}
-
-std::string base64_encode(std::string_view bytes) {
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j)
-      group = (group << 8U) | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
-    for (std::size_t j = 0; j < 4; ++j)
-      text += i + j <= bytes.size() ? kAlphabet[(group >> (18U - 6U * j)) & 63U] : '=';
-  }
-  return text;
-}
-
-std::optional<std::string> base64_decode(std::string_view text) {
-  for (int padding = 0; padding < 2 && text.ends_with('='); ++padding) text.remove_suffix(1);
-  if (text.size() % 4 == 1) return std::nullopt;
-  std::string bytes;
-  std::uint32_t group = 0;
-  unsigned bits = 0;
-  for (const char c : text) {
-    const auto value = kAlphabet.find(c);
-    if (value == kAlphabet.npos) return std::nullopt;
-    group = (group << 6U) | static_cast<std::uint32_t>(value);
-    bits += 6;
-    if (bits >= 8) {
-      bits -= 8;
-      bytes += static_cast<char>((group >> bits) & 0xffU);
-    }
-  }
-  return bytes;
 }
 
 std::string fingerprint(std::string_view key) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,11 +11,6 @@ namespace trueup::ssh {
 std::string sha256(std::string_view bytes);
 /// 20 raw bytes (RFC 2104 over FIPS 180-4's SHA-1): hashed names in known_hosts.
 std::string hmac_sha1(std::string_view key, std::string_view bytes);
-
-/// With padding.
-std::string base64_encode(std::string_view bytes);
-/// Strict alphabet, padding optional; empty result for anything else.
-std::optional<std::string> base64_decode(std::string_view text);
 
 /// `SHA256:...`, as ssh-keygen -l prints it, of a public key in wire format.
 std::string fingerprint(std::string_view key);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/base64.hpp"
 #include "base/text.hpp"
 #include "transport/digest.hpp"
 #include "transport/wire.hpp"

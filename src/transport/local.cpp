@@ -16,10 +16,11 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "transport/descriptor.hpp"
 
 namespace trueup {
 namespace {
@@ -27,41 +28,8 @@ namespace {
 namespace asio = boost::asio;
 constexpr auto use_tuple = asio::as_tuple(asio::use_awaitable);
 
-class Fd {
- public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Fd() { reset(); }
-  int get() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-  void reset() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_;
-};
-
-Error system_error(std::string_view what, int code) {
-  return {ErrorKind::io, fmt::format("{}: {}", what, std::generic_category().message(code))};
-}
-
-struct Pipe {
-  Fd reading, writing;
-};
-
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends;
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(system_error("cannot make a pipe", errno));
-  return Pipe{Fd(ends[0]), Fd(ends[1])};
-}
-
 // The child gets the three pipe ends and nothing else of ours: no descriptor, no signal setting, no terminal.
-Result<pid_t> spawn_shell(std::string command, const Fd& in, const Fd& out, const Fd& err) {
+Result<pid_t> spawn_shell(std::string command, const Descriptor& in, const Descriptor& out, const Descriptor& err) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   sigset_t all, none;
@@ -82,13 +50,13 @@ Result<pid_t> spawn_shell(std::string command, const Fd& in, const Fd& out, cons
   const int code = ::posix_spawn(&pid, shell.c_str(), &actions, &attributes, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
-  if (code != 0) return fail(system_error("cannot start /bin/sh", code));
+  if (code != 0) return fail(ErrorKind::io, fmt::format("cannot start /bin/sh: {}", system_text(code)));
   return pid;
 }
 
 class LocalChannel final : public Channel {
  public:
-  LocalChannel(Watch& watch, asio::posix::stream_descriptor any, pid_t pid, Fd in, Fd out, Fd err)
+  LocalChannel(Watch& watch, asio::posix::stream_descriptor any, pid_t pid, Descriptor in, Descriptor out, Descriptor err)
       : watch_(watch), any_(std::move(any)), pid_(pid), in_(std::move(in)), out_(std::move(out)), err_(std::move(err)) {
     for (const auto* fd : {&in_, &out_, &err_}) ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
     listen(EPOLL_CTL_ADD, out_, EPOLLIN);
@@ -145,7 +113,7 @@ class LocalChannel final : public Channel {
 
  private:
   // All three pipes are waited for in one place: an epoll set within the loop's own.
-  void listen(int operation, const Fd& fd, std::uint32_t events) {
+  void listen(int operation, const Descriptor& fd, std::uint32_t events) {
     epoll_event event{};
     event.events = events;
     ::epoll_ctl(any_.native_handle(), operation, fd.get(), &event);
@@ -164,7 +132,7 @@ class LocalChannel final : public Channel {
     take(err_, pending_.errors);
   }
 
-  void take(Fd& fd, std::string& into) {
+  void take(Descriptor& fd, std::string& into) {
     constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
     std::array<char, 64 * 1024> buffer;
     while (fd.is_open() && into.size() < kMaxPendingBytes) {
@@ -190,7 +158,7 @@ class LocalChannel final : public Channel {
   Watch& watch_;
   asio::posix::stream_descriptor any_;
   pid_t pid_;
-  Fd in_, out_, err_;
+  Descriptor in_, out_, err_;
   Chunk pending_;
   std::optional<int> status_;
 };
@@ -206,7 +174,7 @@ class LocalSession final : public Session {
     for (const auto* pipe : {&in, &out, &err})
       if (!*pipe) co_return fail(pipe->error());
     const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
-    if (epoll < 0) co_return fail(system_error("cannot make an epoll set", errno));
+    if (epoll < 0) co_return fail(ErrorKind::io, fmt::format("cannot make an epoll set: {}", system_text(errno)));
     asio::posix::stream_descriptor any(co_await asio::this_coro::executor, epoll);
     const auto pid = spawn_shell(std::move(command), in->reading, out->writing, err->writing);
     if (!pid) co_return fail(pid.error());

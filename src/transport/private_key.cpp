@@ -1,15 +1,14 @@
 #include "transport/private_key.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <system_error>
 
 #include "base/text.hpp"
+#include "base/base64.hpp"
+#include "transport/descriptor.hpp"
 #include "transport/digest.hpp"
 #include "transport/wire.hpp"
 
@@ -18,42 +17,16 @@ namespace {
 
 constexpr std::size_t kMaxKeyFileBytes = 64 * 1024;
 
-class File {
- public:
-  explicit File(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-Error system_error(const std::string& path, int code) {
-  const auto kind = code == ENOENT ? ErrorKind::not_found : ErrorKind::io;
-  return {kind, fmt::format("cannot read key '{}': {}", path, std::generic_category().message(code))};
+Error named(Error error, const std::string& path) {
+  if (error.kind == ErrorKind::limit) return {ErrorKind::malformed, fmt::format("'{}' is too long for a key", path)};
+  error.message = fmt::format("cannot read key '{}': {}", path, error.message);
+  return error;
 }
 
 std::string without_line_ends(std::string_view text) {
   std::string joined;
   for (const auto line : split_lines(text)) joined += trim(line);
   return joined;
-}
-
-Result<std::string> read_whole(const File& file, const std::string& path) {
-  std::string text;
-  std::array<char, 4096> buffer;
-  for (;;) {
-    const auto count = ::read(file.descriptor(), buffer.data(), buffer.size());
-    if (count < 0) return fail(system_error(path, errno));
-    if (count == 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-    if (text.size() > kMaxKeyFileBytes)
-      return fail(ErrorKind::malformed, fmt::format("'{}' is too long for a key", path));
-  }
 }
 
 }  // namespace
@@ -93,25 +66,25 @@ std::string parse_public_key(std::string_view text) {
 }
 
 Result<KeyFile> load_key_file(const std::string& path) {
-  const File file(path);
-  if (file.descriptor() < 0) return fail(system_error(path, errno));
+  const auto file = open_file(path);
+  if (!file) return fail(named(file.error(), path));
   struct stat status {};
-  if (::fstat(file.descriptor(), &status) != 0) return fail(system_error(path, errno));
-  if (!S_ISREG(status.st_mode)) return fail(ErrorKind::io, fmt::format("key '{}' is not a regular file", path));
+  if (::fstat(file->get(), &status) != 0) return fail(named({ErrorKind::io, system_text(errno)}, path));
   if (status.st_uid == ::geteuid() && (status.st_mode & 077U) != 0)
     return fail(Error{ErrorKind::io,
                       fmt::format("key '{}' can be read by others (mode {:04o})", path, status.st_mode & 07777U),
                       {},
                       {},
                       fmt::format("chmod 600 {}", shell_quote(path))});
-  auto text = read_whole(file, path);
-  if (!text) return fail(text.error());
+  auto text = read_to_end(*file, kMaxKeyFileBytes);
+  if (!text) return fail(named(text.error(), path));
   const auto info = inspect_private_key(*text);
   if (!info) return fail(ErrorKind::malformed, fmt::format("cannot use key '{}': {}", path, info.error().message));
   KeyFile key{path, Secret(std::move(*text)), info->encrypted, info->key};
   if (key.key.empty()) {
-    const File public_file(path + ".pub");
-    if (const auto public_text = read_whole(public_file, path); public_text) key.key = parse_public_key(*public_text);
+    const auto public_file = open_file(path + ".pub");
+    const auto public_text = public_file ? read_to_end(*public_file, kMaxKeyFileBytes) : Result<std::string>();
+    if (public_text) key.key = parse_public_key(*public_text);
   }
   return key;
 }

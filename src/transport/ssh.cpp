@@ -1,23 +1,18 @@
 #include "transport/ssh.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cerrno>
 #include <functional>
 #include <stdexcept>
-#include <system_error>
 
 #include "base/text.hpp"
 #include "transport/authenticate.hpp"
 #include "transport/connection.hpp"
-#include "transport/known_hosts.hpp"
+#include "transport/descriptor.hpp"
 #include "transport/resolve.hpp"
 
 namespace trueup {
@@ -145,37 +140,23 @@ std::string expand_home(const std::string& path, const std::string& home) {
   return path.starts_with("~/") ? home + path.substr(1) : path;
 }
 
-// Nothing here may block the loop or fill the memory.
-Result<std::string> read_bounded(const std::string& path) {
-  constexpr std::size_t kMostBytes = 16 * 1024 * 1024;
-  const auto failed = [] { return fail(ErrorKind::io, std::generic_category().message(errno)); };
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (descriptor < 0) return failed();
-  const std::unique_ptr<const int, void (*)(const int*)> closing(&descriptor, [](const int* fd) { ::close(*fd); });
-  struct stat status {};
-  if (::fstat(descriptor, &status) != 0) return failed();
-  if (!S_ISREG(status.st_mode)) return fail(ErrorKind::io, "not a regular file");
-  std::string text;
-  std::array<char, 64 * 1024> buffer;
-  for (;;) {
-    const auto count = ::read(descriptor, buffer.data(), buffer.size());
-    if (count < 0) return failed();
-    if (count == 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-    if (text.size() > kMostBytes) return fail(ErrorKind::limit, "larger than 16 MiB");
-  }
-}
-
-std::vector<ssh::KnownHostsFile> read_known_hosts(const Host& host, const std::string& home) {
+std::vector<std::string> known_hosts_paths(const Host& host, const std::string& home) {
   auto paths = host.known_hosts;
   if (paths.empty()) {
     if (!home.empty()) paths.push_back(home + "/.ssh/known_hosts");
     paths.emplace_back("/etc/ssh/ssh_known_hosts");
   }
+  for (auto& path : paths) path = expand_home(path, home);
+  return paths;
+}
+
+std::vector<ssh::KnownHostsFile> read_known_hosts(const std::vector<std::string>& paths) {
+  constexpr std::size_t kMostBytes = 16 * 1024 * 1024;
   std::vector<ssh::KnownHostsFile> files;
   for (const auto& path : paths) {
-    ssh::KnownHostsFile file{expand_home(path, home), {}, {}};
-    auto text = read_bounded(file.path);
+    ssh::KnownHostsFile file{path, {}, {}};
+    const auto opened = open_file(path);
+    auto text = opened ? read_to_end(*opened, kMostBytes) : Result<std::string>(tl::unexpected(opened.error()));
     if (text)
       file.text = *std::move(text);
     else
@@ -208,7 +189,9 @@ Awaitable<Result<std::unique_ptr<Session>>> SshTransport::connect(const Host& ho
   const auto endpoints = co_await resolve(host.address, host.port, watch);
   if (!endpoints) co_return fail(endpoints.error());
 
-  const auto files = read_known_hosts(host, options_.home);
+  const auto [read, is_new] = known_hosts_.try_emplace(known_hosts_paths(host, options_.home));
+  if (is_new) read->second = read_known_hosts(read->first);
+  const auto& files = read->second;  // a map's entries stay where they are
   const auto known = ssh::known_keys(files, host.address, host.port);
   std::unique_ptr<Connection> connection;
   for (int attempt = 1;; ++attempt) {

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <string>
+#include <vector>
 
+#include "transport/known_hosts.hpp"
 #include "trueup/transport.hpp"
 
 namespace trueup {
@@ -22,6 +25,8 @@ class SshTransport final : public Transport {
 
  private:
   SshOptions options_;
+  /// By their paths: most hosts of a run have the same ones, read once.
+  std::map<std::vector<std::string>, std::vector<ssh::KnownHostsFile>> known_hosts_;
 };
 
 }  // namespace trueup

@@ -345,7 +345,7 @@ TEST_CASE("a known_hosts file that is a pipe or too large is not read, and named
   CHECK_THAT(message_with(pipe), ContainsSubstring(pipe + " (not a regular file)"));
   write_file(large, "");
   std::filesystem::resize_file(large, 16 * 1024 * 1024 + 1);
-  CHECK_THAT(message_with(large), ContainsSubstring(large + " (larger than 16 MiB)"));
+  CHECK_THAT(message_with(large), ContainsSubstring(large + " (larger than 16.0 MiB)"));
 }
 
 TEST_CASE("of several host keys the host is asked for the one we know", "[integration][transport][ssh]") {

@@ -1,7 +1,7 @@
 #include "transport/private_key.hpp"
 
+#include "base/base64.hpp"
 #include "support/catch.hpp"
-#include "transport/digest.hpp"
 #include "transport/wire.hpp"
 
 using namespace trueup;
