@@ -25,7 +25,7 @@ from . import base, build, changed, driver, system, units
 from .system import LabError
 
 ADDRESSES = pathlib.Path("/run/trueup-lab")  # one lock file per loopback address, shared by all lab directories
-BOOT_LIMIT = 60.0  # seconds
+BOOT_LIMIT = 110.0
 
 
 def lab_directory():
