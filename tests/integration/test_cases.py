@@ -57,15 +57,16 @@ def topics_of(entries):
 class Score:
     """What a host's findings are worth for its case."""
 
-    def __init__(self, case, findings):
-        self.case, self.findings = case, findings
+    def __init__(self, case, host):
+        self.case, self.findings = case, host["findings"]
+        self.unseen = [f"probe {p['id']}: {p['status']} {p['detail']}" for p in host["probes"] if p["status"] not in ("ok", "absent")]
         expected = case.get("expected_findings") or []
         self.missed = [e for e in expected if e["severity"] in MUST_BE_SEEN and not self.by(e["topic"])]
         forbidden = set(topics_of(case.get("must_not_report")))
         listed = set(topics_of(expected))
         self.false = [
             f
-            for f in findings
+            for f in self.findings
             if f["severity"] in REPORTED
             and (
                 forbidden & set(TOPICS.get(f["check"], []))
@@ -92,7 +93,7 @@ class Score:
         lines = [f"{len(self.findings)} findings:"] + [
             f"  {f['severity']:8}{f['check']} @ {f['about']}: {f['title']}  {TOPICS.get(f['check'], [])}" for f in self.findings
         ]
-        return "\n".join(lines)
+        return "\n".join(lines + self.unseen)
 
 
 def score_group(ids):
@@ -105,7 +106,7 @@ def score_group(ids):
         host = result.host(name)
         if host["status"] == "unreachable":
             raise AssertionError(f"{name}: {host['error']}")
-        scores[name] = Score(KNOWN[name], host["findings"])
+        scores[name] = Score(KNOWN[name], host)
     return scores
 
 
