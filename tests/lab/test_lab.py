@@ -334,7 +334,7 @@ class WhatAHostShows(LabTest):
         self.assertEqual(
             on("gpus", "dpkg-query -W -f '${Version} ${db:Status-Abbrev}' cuda-nvcc-12-8").strip(), "12.8.93-1 ii"
         )
-        self.assertRegex(on("gpus", "findmnt -no FSTYPE,OPTIONS /models"), r"^ext4 +ro,noexec,relatime")
+        self.assertRegex(on("gpus", "findmnt -no FSTYPE,OPTIONS /models"), r"^ext4 +ro,noexec,relatime(,quota,usrquota)?$")
 
     def test_changed_names_each_thing(self):
         self.assertEqual(self.ssh("gpus", "ops", "sudo -n true").returncode, 0)

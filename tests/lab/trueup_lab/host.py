@@ -159,10 +159,14 @@ def _mount_filesystems(host, case):
         if target.is_dir():
             subprocess.run(["cp", "-a", str(target), str(kept)], check=True)
         target.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["mount", "-t", kind, "-o", "loop", str(image), str(target)], check=True)
+        options = [word for word in str(given.get("options", "")).split(",") if word]
+        quota = [word for word in options if "quota" in word]
+        with_quota = ["mount", "-t", kind, "-o", ",".join(["loop", *quota]), str(image), str(target)]
+        if subprocess.run(with_quota, stderr=subprocess.DEVNULL).returncode:  # a kernel without quotas
+            options = [word for word in options if word not in quota]
+            subprocess.run(["mount", "-t", kind, "-o", "loop", str(image), str(target)], check=True)
         if kept.is_dir():
             subprocess.run(["cp", "-aT", str(kept), str(target)], check=True)
-        options = [word for word in str(given.get("options", "")).split(",") if word and "quota" not in word]
         pending.append((str(target), ",".join(["remount", *options])))
     return pending
 
