@@ -29,7 +29,7 @@ def read(path):
 def all_cases():
     """The cases by id, in the order of their files."""
     found = {}
-    for path in sorted(CASES.glob("*.yaml")):
+    for path in sorted(CASES.glob("*.yaml"), key=lambda path: path.stem):
         case = read(path)
         if isinstance(case, dict) and "id" in case:
             found[case["id"]] = {**case, "path": path}
