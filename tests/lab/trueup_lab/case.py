@@ -40,6 +40,7 @@ SHAPE = {
                 "memory": ANY,
                 "persistence_mode": ANY,
                 "mig": ANY,
+                "ecc_errors": {"corrected": ANY, "uncorrected": ANY},
                 "remapped_rows": {"correctable": ANY, "uncorrectable": ANY, "pending": ANY, "failure": ANY},
             }
         ],

@@ -99,6 +99,7 @@ def _nvidia_smi(case, tree):
                 "persistence_mode": gpu.get("persistence_mode", "Enabled"),
                 "mig": gpu.get("mig") or {},
                 "mig_capable": any(part in name for part in MIG_CAPABLE),
+                "ecc_errors": gpu.get("ecc_errors") or {},
                 "remapped_rows": gpu.get("remapped_rows") or ({} if ecc else None),
                 "fabric": fabric if case.get("nvswitches") else ("[N/A]", "[N/A]"),
             }
