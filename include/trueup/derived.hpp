@@ -14,6 +14,14 @@
 
 namespace trueup {
 
+/// A variable that a service's three environments do not agree on. Absent: not set there, or that environment is not known.
+struct EnvDifference {
+  std::string name;
+  std::optional<std::string> login;    ///< what a login of the audit's account has
+  std::optional<std::string> unit;     ///< what the next start would have
+  std::optional<std::string> process;  ///< what the running process has
+};
+
 /// Who would compile or load CUDA code.
 struct Consumer {
   std::string id;                 ///< `unit sglang-k26.service`, `process 4711`, `declared trainer`, `environment /opt/venv`
@@ -24,6 +32,7 @@ struct Consumer {
   std::string python_env;         ///< prefix
   std::string env_source;         ///< `process` (a running process's), `unit`, `declared`, `default`
   Variables env;                  ///< the one that counts: the running process's, else the unit's
+  std::vector<EnvDifference> differences = {};  ///< of a service
 };
 
 /// ok: would work; broken: would fail, `reason` says why; risk: works, with a catch; unknown: cannot be told, and why.

@@ -30,6 +30,7 @@ struct HostInfo {
   std::string virtualization;   ///< as systemd-detect-virt says: `none`, `kvm`, `docker`, `wsl`, ...; empty: not told
   std::int64_t clock = 0;       ///< the host's clock, seconds since the epoch
   std::int64_t uptime_s = 0;
+  std::int64_t units_loaded = 0;  ///< when systemd last read its units (boot, daemon-reload), seconds since the epoch; 0: not told
   int cpus = 0;
   std::string user;             ///< account the bundle ran as
   std::int64_t uid = 0;
@@ -64,6 +65,14 @@ struct Disk {
   friend bool operator==(const Disk&, const Disk&) = default;
 };
 
+/// A libcuda.so.1 for forward compatibility, as the cuda-compat packages bring.
+struct CompatLibrary {
+  std::optional<Version> version;          ///< of the driver that it belongs to
+  std::string directory;                   ///< under one of its names; each has a record
+  std::string libcuda;                     ///< the file, links resolved
+  friend bool operator==(const CompatLibrary&, const CompatLibrary&) = default;
+};
+
 struct Driver {
   std::optional<Version> loaded;           ///< of the kernel module in memory; absent: no module loaded
   std::optional<Version> on_disk;          ///< of the module that the next load would take; absent: none found
@@ -71,6 +80,12 @@ struct Driver {
   std::vector<std::string> library_versions;  ///< of libcuda.so.* in the system's library directories, each once
   bool nvidia_smi = false;                 ///< nvidia-smi answered
   std::string nvidia_smi_error;            ///< what it said instead
+  std::string libcuda;                     ///< the libcuda.so.1 of the loader's cache, links resolved; empty: none in it
+  std::vector<CompatLibrary> compat;
+  std::vector<std::string> loader_files;   ///< configuration of the loader that names a compat directory: `FILE: LINE`
+  int nvswitches = 0;                      ///< as the kernel driver, else the PCI bus, lists them
+  std::optional<Version> fabric_manager;   ///< of the installed fabric manager; asked only where there are NVSwitches
+  std::optional<bool> device_links;        ///< /dev/char has links to NVIDIA's devices, as systemd wants them; absent: no device
   FieldReasons unknown;
   friend bool operator==(const Driver&, const Driver&) = default;
 };
@@ -84,6 +99,12 @@ struct Gpu {
   std::optional<Version> compute_cap;      ///< `12.0`; absent: not told by the driver and not known by name
   std::optional<std::uint64_t> memory_bytes;  ///< absent where nvidia-smi gives no number (unified memory)
   std::string kernel_driver;               ///< bound driver: `nvidia`, `vfio-pci`, `nouveau`, or empty
+  std::string persistence_mode;            ///< `Enabled`, `Disabled`; empty: not told
+  std::string mig_mode;                    ///< `Enabled`, `Disabled`; empty: it has none, or not told
+  std::vector<std::string> mig_devices;    ///< identifiers of its MIG instances: `MIG-...`
+  std::optional<std::int64_t> ecc_uncorrected;  ///< since the driver was loaded; absent: no ECC, or not told
+  std::optional<bool> remap_pending;       ///< rows wait for a reset to be remapped; absent: not told
+  std::optional<bool> remap_failure;       ///< a row could not be remapped; absent: not told
   FieldReasons unknown;
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
@@ -150,6 +171,19 @@ struct PythonEnv {
 /// One variable list, reduced on the host to the names that matter (see playbooks: `env_allow`).
 using Variables = std::map<std::string, std::string>;
 
+/// A directory that JIT libraries of a consumer write to, seen with its user's eyes.
+struct CacheDir {
+  std::string kind;                        ///< `home`, or that of the cache: `flashinfer`, `triton`, ...
+  bool exists = false;
+  std::optional<bool> writable;            ///< it, or what is there of the way to it; absent: could not be tried
+  bool read_only = false;                  ///< its file system is mounted read-only
+  bool noexec = false;                     ///< programs and modules of its file system cannot be loaded
+  bool over_quota = false;                 ///< its user's quota there is used up
+  std::string mount;                       ///< mount point of its file system
+  std::string path;
+  friend bool operator==(const CacheDir&, const CacheDir&) = default;
+};
+
 struct Service {
   std::string unit;
   std::string state;                       ///< ActiveState
@@ -168,6 +202,10 @@ struct Service {
   Variables unit_env;                      ///< as systemd would start it: defaults, Environment, files, drop-ins
   std::optional<Variables> process_env;    ///< of MainPID; absent: not running
   bool stale = false;                      ///< NeedDaemonReload
+  Variables settings;                      ///< what it limits or hides, where not systemd's default: `MemoryMax`, `ProtectHome`, ...
+  std::string libcuda;                     ///< the libcuda.so.1 that LD_LIBRARY_PATH leads to, links resolved; empty: none
+  std::vector<std::string> denied;         ///< device nodes of GPUs that its user may not open
+  std::vector<CacheDir> cache_dirs;
   FieldReasons unknown;
   friend bool operator==(const Service&, const Service&) = default;
 };
@@ -180,6 +218,11 @@ struct GpuProcess {
   std::string exe;
   std::string command;                     ///< redacted
   std::string cgroup;
+  std::int64_t parent = 0;
+  std::string container;                   ///< id of its container, from the cgroup; empty: none
+  std::string scope;                       ///< state of the unit or scope of its cgroup: `active`, `failed`, `gone`, ...; empty: not told
+  std::optional<std::uint64_t> memory_bytes;  ///< GPU memory it holds, as nvidia-smi tells it
+  std::string libcuda;                     ///< the libcuda.so.1 that LD_LIBRARY_PATH leads to, links resolved; empty: none
   std::string python_env;                  ///< prefix, empty: none
   std::vector<int> gpus;                   ///< minors of /dev/nvidiaN it has open
   Variables env;
@@ -191,6 +234,7 @@ struct GpuProcess {
 struct Login {
   std::string user;
   std::string shell;
+  std::string libcuda;                     ///< the libcuda.so.1 that LD_LIBRARY_PATH leads to, links resolved; empty: none
   Variables variables;
   friend bool operator==(const Login&, const Login&) = default;
 };
@@ -225,6 +269,58 @@ struct JournalLine {
   friend bool operator==(const JournalLine&, const JournalLine&) = default;
 };
 
+/// An installed package of the distribution that has to do with GPUs, containers or kernels.
+struct SystemPackage {
+  std::string name;
+  std::string version;                     ///< with its revision, as the package manager has it
+  bool held = false;                       ///< it is kept at this version
+  friend bool operator==(const SystemPackage&, const SystemPackage&) = default;
+};
+
+/// An installed kernel.
+struct Kernel {
+  std::string release;                     ///< `uname -r` of it
+  bool running = false;
+  bool nvidia_module = false;              ///< a module of the NVIDIA driver is installed for it
+  bool headers = false;                    ///< what DKMS needs to build one
+  friend bool operator==(const Kernel&, const Kernel&) = default;
+};
+
+/// What changes packages without being asked.
+struct Updates {
+  std::string automatic;                   ///< program that installs updates by itself: `unattended-upgrades`, ...; empty: none
+  std::vector<std::string> excluded;       ///< patterns of packages that it leaves alone
+  std::vector<std::string> driver_history; ///< its changes of driver packages, from the package manager's log
+  FieldReasons unknown;
+  friend bool operator==(const Updates&, const Updates&) = default;
+};
+
+/// A container, as its engine describes it.
+struct Container {
+  std::string id;
+  std::string name;
+  std::string engine;                      ///< `docker`, `podman`
+  std::string image;
+  std::string state;                       ///< `running`, `exited`, ...
+  std::int64_t started = 0;                ///< seconds since the epoch
+  bool gpus = false;                       ///< it asked for GPUs
+  bool gpu_devices = false;                ///< its device list names them (by hand or by CDI), so that systemd keeps them
+  std::string cgroup_driver;               ///< `systemd`, `cgroupfs`
+  std::vector<std::string> log;            ///< its last lines that a signature knows: `SIGNATURE: TEXT`
+  FieldReasons unknown;
+  friend bool operator==(const Container&, const Container&) = default;
+};
+
+/// How the boot before this one ended.
+struct PreviousBoot {
+  std::string source;                      ///< where that is read: `journal`, `/var/log/kern.log`
+  std::optional<bool> clean;               ///< it ended by a shutdown; absent: not told
+  std::string last;                        ///< its last kernel message, redacted
+  std::vector<std::string> signatures;     ///< of its last 50 kernel messages those that a signature knows: `SIGNATURE: TEXT`
+  FieldReasons unknown;
+  friend bool operator==(const PreviousBoot&, const PreviousBoot&) = default;
+};
+
 /// All sections. Sections stand in the order in which `trueup facts` prints them.
 struct Environment {
   Fact<HostInfo> host;
@@ -242,6 +338,11 @@ struct Environment {
   Fact<Login> login;
   Fact<std::vector<JitCache>> caches;
   Fact<std::vector<JournalLine>> journal;
+  Fact<std::vector<SystemPackage>> packages;
+  Fact<std::vector<Kernel>> kernels;
+  Fact<Updates> updates;
+  Fact<std::vector<Container>> containers;
+  Fact<PreviousBoot> previous_boot;
   friend bool operator==(const Environment&, const Environment&) = default;
 };
 

@@ -44,7 +44,30 @@ class Claims {
     }
     if (service.python_env.empty())
       unknown = fmt::format("the Python environment of the unit is unknown: {}", why->second);
+    consumer.differences = differences(service);
     add(std::move(consumer), std::move(unknown));
+  }
+
+  std::vector<EnvDifference> differences(const Service& service) const {
+    const auto* login = environment_.login.is_known() ? &environment_.login->variables : nullptr;
+    const auto* unit = service.unknown.contains("unit_env") ? nullptr : &service.unit_env;
+    const auto* process = service.process_env ? &*service.process_env : nullptr;
+    std::set<std::string> names;
+    for (const auto* each : {login, unit, process})
+      if (each != nullptr)
+        for (const auto& [name, value] : *each) names.insert(name);
+    std::vector<EnvDifference> found;
+    for (const auto& name : names) {
+      const auto value = [&](const Variables* env) { return env == nullptr ? std::nullopt : variable(*env, name); };
+      EnvDifference each{name, value(login), value(unit), value(process)};
+      const auto differs = [](const Variables* a, const auto& x, const Variables* b, const auto& y) {
+        return a != nullptr && b != nullptr && x != y;
+      };
+      if (differs(login, each.login, unit, each.unit) || differs(unit, each.unit, process, each.process) ||
+          differs(login, each.login, process, each.process))
+        found.push_back(std::move(each));
+    }
+    return found;
   }
 
   void add_process(const GpuProcess& process) {

@@ -36,6 +36,7 @@ struct Fields<HostInfo> {
                                           Field{"virtualization", &R::virtualization},
                                           Field{"clock", &R::clock},
                                           Field{"uptime_s", &R::uptime_s},
+                                          Field{"units_loaded", &R::units_loaded},
                                           Field{"cpus", &R::cpus},
                                           Field{"user", &R::user},
                                           Field{"uid", &R::uid}};
@@ -66,13 +67,28 @@ struct Fields<Disk> {
 };
 
 template <>
+struct Fields<CompatLibrary> {
+  using R = CompatLibrary;
+  static constexpr auto list =
+      std::tuple{Field{"version", &R::version}, Field{"directory", &R::directory}, Field{"libcuda", &R::libcuda}};
+};
+
+template <>
 struct Fields<Driver> {
   using R = Driver;
-  static constexpr auto list =
-      std::tuple{Field{"loaded", &R::loaded},         Field{"on_disk", &R::on_disk},
-                 Field{"flavour", &R::flavour},       Field{"library_versions", &R::library_versions},
-                 Field{"nvidia_smi", &R::nvidia_smi}, Field{"nvidia_smi_error", &R::nvidia_smi_error},
-                 Field{"unknown", &R::unknown}};
+  static constexpr auto list = std::tuple{Field{"loaded", &R::loaded},
+                                          Field{"on_disk", &R::on_disk},
+                                          Field{"flavour", &R::flavour},
+                                          Field{"library_versions", &R::library_versions},
+                                          Field{"nvidia_smi", &R::nvidia_smi},
+                                          Field{"nvidia_smi_error", &R::nvidia_smi_error},
+                                          Field{"libcuda", &R::libcuda},
+                                          Field{"compat", &R::compat},
+                                          Field{"loader_files", &R::loader_files},
+                                          Field{"nvswitches", &R::nvswitches},
+                                          Field{"fabric_manager", &R::fabric_manager},
+                                          Field{"device_links", &R::device_links},
+                                          Field{"unknown", &R::unknown}};
 };
 
 template <>
@@ -85,6 +101,12 @@ struct Fields<Gpu> {
                                           Field{"compute_cap", &R::compute_cap},
                                           Field{"memory_bytes", &R::memory_bytes},
                                           Field{"kernel_driver", &R::kernel_driver},
+                                          Field{"persistence_mode", &R::persistence_mode},
+                                          Field{"mig_mode", &R::mig_mode},
+                                          Field{"mig_devices", &R::mig_devices},
+                                          Field{"ecc_uncorrected", &R::ecc_uncorrected},
+                                          Field{"remap_pending", &R::remap_pending},
+                                          Field{"remap_failure", &R::remap_failure},
                                           Field{"unknown", &R::unknown}};
 };
 
@@ -141,6 +163,19 @@ struct Fields<PythonEnv> {
 };
 
 template <>
+struct Fields<CacheDir> {
+  using R = CacheDir;
+  static constexpr auto list = std::tuple{Field{"kind", &R::kind},
+                                          Field{"exists", &R::exists},
+                                          Field{"writable", &R::writable},
+                                          Field{"read_only", &R::read_only},
+                                          Field{"noexec", &R::noexec},
+                                          Field{"over_quota", &R::over_quota},
+                                          Field{"mount", &R::mount},
+                                          Field{"path", &R::path}};
+};
+
+template <>
 struct Fields<Service> {
   using R = Service;
   static constexpr auto list = std::tuple{Field{"unit", &R::unit},
@@ -160,6 +195,10 @@ struct Fields<Service> {
                                           Field{"unit_env", &R::unit_env},
                                           Field{"process_env", &R::process_env},
                                           Field{"stale", &R::stale},
+                                          Field{"settings", &R::settings},
+                                          Field{"libcuda", &R::libcuda},
+                                          Field{"denied", &R::denied},
+                                          Field{"cache_dirs", &R::cache_dirs},
                                           Field{"unknown", &R::unknown}};
 };
 
@@ -172,6 +211,11 @@ struct Fields<GpuProcess> {
                                           Field{"exe", &R::exe},
                                           Field{"command", &R::command},
                                           Field{"cgroup", &R::cgroup},
+                                          Field{"parent", &R::parent},
+                                          Field{"container", &R::container},
+                                          Field{"scope", &R::scope},
+                                          Field{"memory_bytes", &R::memory_bytes},
+                                          Field{"libcuda", &R::libcuda},
                                           Field{"python_env", &R::python_env},
                                           Field{"gpus", &R::gpus},
                                           Field{"env", &R::env},
@@ -181,8 +225,10 @@ struct Fields<GpuProcess> {
 template <>
 struct Fields<Login> {
   using R = Login;
-  static constexpr auto list =
-      std::tuple{Field{"user", &R::user}, Field{"shell", &R::shell}, Field{"variables", &R::variables}};
+  static constexpr auto list = std::tuple{Field{"user", &R::user},
+                                          Field{"shell", &R::shell},
+                                          Field{"libcuda", &R::libcuda},
+                                          Field{"variables", &R::variables}};
 };
 
 template <>
@@ -212,18 +258,89 @@ struct Fields<JournalLine> {
                                           Field{"unit", &R::unit}, Field{"time", &R::time}, Field{"text", &R::text}};
 };
 
+template <>
+struct Fields<SystemPackage> {
+  using R = SystemPackage;
+  static constexpr auto list = std::tuple{Field{"name", &R::name},
+                                          Field{"version", &R::version},
+                                          Field{"held", &R::held}};
+};
+
+template <>
+struct Fields<Kernel> {
+  using R = Kernel;
+  static constexpr auto list = std::tuple{Field{"release", &R::release},
+                                          Field{"running", &R::running},
+                                          Field{"nvidia_module", &R::nvidia_module},
+                                          Field{"headers", &R::headers}};
+};
+
+template <>
+struct Fields<Updates> {
+  using R = Updates;
+  static constexpr auto list = std::tuple{Field{"automatic", &R::automatic},
+                                          Field{"excluded", &R::excluded},
+                                          Field{"driver_history", &R::driver_history},
+                                          Field{"unknown", &R::unknown}};
+};
+
+template <>
+struct Fields<Container> {
+  using R = Container;
+  static constexpr auto list = std::tuple{Field{"id", &R::id},
+                                          Field{"name", &R::name},
+                                          Field{"engine", &R::engine},
+                                          Field{"image", &R::image},
+                                          Field{"state", &R::state},
+                                          Field{"started", &R::started},
+                                          Field{"gpus", &R::gpus},
+                                          Field{"gpu_devices", &R::gpu_devices},
+                                          Field{"cgroup_driver", &R::cgroup_driver},
+                                          Field{"log", &R::log},
+                                          Field{"unknown", &R::unknown}};
+};
+
+template <>
+struct Fields<PreviousBoot> {
+  using R = PreviousBoot;
+  static constexpr auto list = std::tuple{Field{"source", &R::source},
+                                          Field{"clean", &R::clean},
+                                          Field{"last", &R::last},
+                                          Field{"signatures", &R::signatures},
+                                          Field{"unknown", &R::unknown}};
+};
+
 /// The sections, in the order in which `trueup facts` prints them.
 template <>
 struct Fields<Environment> {
   using R = Environment;
-  static constexpr auto list = std::tuple{Field{"host", &R::host},         Field{"os", &R::os},
-                                          Field{"memory", &R::memory},     Field{"disks", &R::disks},
-                                          Field{"driver", &R::driver},     Field{"gpus", &R::gpus},
-                                          Field{"toolkits", &R::toolkits}, Field{"cuda_links", &R::cuda_links},
-                                          Field{"tools", &R::tools},       Field{"python_envs", &R::python_envs},
-                                          Field{"services", &R::services}, Field{"processes", &R::processes},
-                                          Field{"login", &R::login},       Field{"caches", &R::caches},
-                                          Field{"journal", &R::journal}};
+  static constexpr auto list = std::tuple{Field{"host", &R::host},
+                                          Field{"os", &R::os},
+                                          Field{"memory", &R::memory},
+                                          Field{"disks", &R::disks},
+                                          Field{"driver", &R::driver},
+                                          Field{"gpus", &R::gpus},
+                                          Field{"toolkits", &R::toolkits},
+                                          Field{"cuda_links", &R::cuda_links},
+                                          Field{"tools", &R::tools},
+                                          Field{"python_envs", &R::python_envs},
+                                          Field{"services", &R::services},
+                                          Field{"processes", &R::processes},
+                                          Field{"login", &R::login},
+                                          Field{"caches", &R::caches},
+                                          Field{"journal", &R::journal},
+                                          Field{"packages", &R::packages},
+                                          Field{"kernels", &R::kernels},
+                                          Field{"updates", &R::updates},
+                                          Field{"containers", &R::containers},
+                                          Field{"previous_boot", &R::previous_boot}};
+};
+
+template <>
+struct Fields<EnvDifference> {
+  using R = EnvDifference;
+  static constexpr auto list = std::tuple{Field{"name", &R::name}, Field{"login", &R::login}, Field{"unit", &R::unit},
+                                          Field{"process", &R::process}};
 };
 
 template <>
@@ -236,7 +353,8 @@ struct Fields<Consumer> {
                                           Field{"home", &R::home},
                                           Field{"python_env", &R::python_env},
                                           Field{"env_source", &R::env_source},
-                                          Field{"env", &R::env}};
+                                          Field{"env", &R::env},
+                                          Field{"differences", &R::differences}};
 };
 
 template <>

@@ -41,7 +41,11 @@ _words() {
       } else if (c == (quote == "$" ? "\047" : quote)) quote = ""
       else if (c == "\\" && quote != "\047") {
         c = substr($0, ++i, 1)
-        word = word (quote == "$" && c ~ /[nrt]/ ? " " : c)
+        if (quote == "$" && substr($0, i, 3) ~ /^[0-3][0-7][0-7]$/) {
+          c = c * 64 + substr($0, i + 1, 1) * 8 + substr($0, i + 2, 1)
+          i += 2
+          word = word (c < 32 || c == 127 ? " " : sprintf("%c", c))
+        } else word = word (quote == "$" && c ~ /[abfnrtv]/ ? " " : c)
       } else word = word c
     }
     if (open) print word
@@ -204,6 +208,112 @@ _env_of_process() {
   [ -z "$_found" ] || printf '%s\n' "$_found"
 }
 
+# Of records as `services` and `processes` print them, the directories where JIT libraries keep what they built: lines KIND
+# TAB PATH, each once.
+cache_roots() {
+  awk '
+    function out(kind, path) { if (path ~ /^\/./ && !seen[kind, path]++) print kind "\t" path }
+    { at = index($0, "="); key = substr($0, 1, at - 1); value = substr($0, at + 1) }
+    key == "home" { home = value }
+    # What the running process has counts; the unit says what the next one gets.
+    key ~ /^(unit_env|process_env|env)\./ { sub(/^[^.]*\./, "", key); if (value != "") set[key] = value }
+    $0 == "" {
+      if ("HOME" in set) home = set["HOME"]
+      # Without a home, a name that is no path.
+      if (home == "") home = "?"
+      sub(/\/+$/, "", home)
+      base = "FLASHINFER_WORKSPACE_BASE" in set ? set["FLASHINFER_WORKSPACE_BASE"] : home
+      cache = "XDG_CACHE_HOME" in set ? set["XDG_CACHE_HOME"] : home "/.cache"
+      out("flashinfer", base "/.cache/flashinfer")
+      out("torch_extensions", "TORCH_EXTENSIONS_DIR" in set ? set["TORCH_EXTENSIONS_DIR"] : cache "/torch_extensions")
+      triton = "TRITON_HOME" in set ? set["TRITON_HOME"] : home
+      out("triton", "TRITON_CACHE_DIR" in set ? set["TRITON_CACHE_DIR"] : triton "/.triton/cache")
+      home = ""; split("", set)
+    }'
+}
+
+# LD_LIBRARY_PATH: the libcuda.so.1 that it leads to.
+_libcuda() {
+  set -f
+  IFS=:
+  for _dir in $1; do
+    case $_dir in
+    /*) [ ! -e "$_dir/libcuda.so.1" ] || { readlink -f "$_dir/libcuda.so.1"; return; } ;;
+    esac
+  done
+}
+
+# USER GROUPS: device nodes of GPUs that it may not open. Where there are access lists nobody can tell from the mode.
+_denied() {
+  ls -ln /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-uvm 2>/dev/null | awk -v uid="$(id -u "$1")" -v gids=" $2 " '
+    $1 !~ /^c/ || $1 ~ /\+$/ { next }
+    { may = substr($1, $3 == uid ? 2 : index(gids, " " $4 " ") ? 5 : 8, 2) }
+    may != "rw" { print "denied=" $NF }'
+}
+
+# USER: file systems, by the device that quota(1) names, where it can write no more. An asterisk marks what is over its soft
+# limit, with the time of grace behind it.
+_quotas() {
+  _quota=$(command -v quota) && may_run "$_quota" || return 0
+  timeout -k 1 3 "$_quota" -w -u "$1" 2>/dev/null | awk '
+    function over(used, limit, grace) { return used ~ /\*$/ && (limit > 0 && used + 0 >= limit + 0 || grace == "none") }
+    $1 ~ /^Filesystem$/ { table = 1; next }
+    table && NF >= 4 {
+      at = $2 ~ /\*$/ ? 6 : 5
+      if (over($2, $4, $5) || over($at, $(at + 2), $(at + 3))) print $1
+    }'
+}
+
+# MOUNTINFO QUOTAS, with lines KIND TAB EXISTS TAB WRITABLE TAB PLACE TAB PATH: records of cache_dirs. A device that quota(1)
+# names and no mount has (an alias) is taken for that of HOME.
+_on_mounts() {
+  awk -F '\t' -v quotas="$2" '
+    NR == FNR {
+      n = split($0, w, " ")
+      for (i = 7; i < n && w[i] != "-"; i++) ;
+      at = w[5]
+      gsub(/\\040/, " ", at)
+      if (!(at in options)) mounts[++m] = at
+      options[at] = "," w[6] "," w[i + 3] ","
+      device[at] = w[i + 2]
+      mounted[w[i + 2]] = 1
+      next
+    }
+    BEGIN { k = split(quotas, full, "\n") }
+    {
+      best = "/"
+      for (i = 1; i <= m; i++) if (index($4 "/", mounts[i] "/") == 1 && length(mounts[i]) > length(best)) best = mounts[i]
+      if ($1 == "home") home = best
+      over = "no"
+      for (i = 1; i <= k; i++) if (full[i] == device[best] || !(full[i] in mounted) && best == home) over = "yes"
+      print "cache_dirs=" $1 "|" $2 "|" $3 "|" (options[best] ~ /,ro,/ ? "yes" : "no") "|" (options[best] ~ /,noexec,/ ? "yes" : "no") "|" over "|" best "|" $5
+    }' "$1" -
+}
+
+# HOME RECORD: cache_dirs of that consumer, as its user $_account with the groups $_groups sees them.
+_cache_dirs() {
+  # Each path, or what is there of the way to it. `?`: not tried.
+  _try='while IFS="	" read -r kind path; do
+      place=$path
+      until [ -e "$place" ]; do
+        case $place in */*) place=${place%/*} ;; *) place= ;; esac
+        [ -n "$place" ] || { place=/; break; }
+      done
+      exists=no writable=no
+      [ "$place" != "$path" ] || exists=yes
+      [ ! -d "$place" ] || [ ! -w "$place" ] || [ ! -x "$place" ] || writable=yes
+      printf "%s\t%s\t%s\t%s\t%s\n" "$kind" $exists $writable "$(cd -P "$place" 2>/dev/null && pwd || printf %s "$place")" "$path"
+    done'
+  _roots=$({ printf 'home\t%s\n' "${1:-/}"; printf '%s\n\n' "$2" | cache_roots; } | grep -v '|')
+  if [ "$_account" = "$(id -un)" ]; then _seen=$(printf '%s\n' "$_roots" | sh -c "$_try")
+  else _seen=$(printf '%s\n' "$_roots" | as_uid_groups="$_groups" as_uid "$(id -u "$_account")" sh -c "$_try" 2>/dev/null)
+  fi
+  [ -n "$_seen" ] || _seen=$(printf '%s\n' "$_roots" | awk -F '\t' '{ print $1 "\tno\t\t" $2 "\t" $2 }')
+  _info=/proc/self/mountinfo
+  [ "${_pid:-0}" = 0 ] || [ ! -r "/proc/$_pid/mountinfo" ] || _info=/proc/$_pid/mountinfo
+  printf '%s\n' "$_seen" | _on_mounts $_info "$(_quotas "$_account")"
+}
+
 _of() { printf '%s\n' "$_block" | sed -n "s/^$1=//p"; }
 
 # NAME=VALUE lines in the order in which systemd sets them, and `!REASON` where one cannot be known.
@@ -266,6 +376,7 @@ _service() {
     sed -n 's/^!/unknown.unit_env=/p' | head -n 1
 
   _env=$(bounded 3 _python_env "$_argv" "$(printf '%s\n' "$_variables" | _value PATH)")
+  _vars=
   if [ "${_pid:-0}" != 0 ]; then
     _vars=$(bounded 2 _environ "$_pid")
     if [ -n "$_vars" ]; then printf '%s\n' "$_vars" | env_allow | sed 's/^/process_env./'
@@ -276,17 +387,43 @@ _service() {
     esac
   fi
   kv python_env "$_env"
+  [ -z "$_details" ] || _service_details
   end_record
 }
 
-# The section `services`, as records of K=V.
+_service_details() {
+  printf '%s\n' "$_block" | awk -F = '
+    /^(Memory(Max|High)|LimitMEMLOCK|Protect(Home|System)|Private(Devices|Tmp)|DevicePolicy|DeviceAllow|DynamicUser|(ReadOnly|ReadWrite|Inaccessible|NoExec)Paths|(Cache|State|Runtime)Directory|KillMode)=./ &&
+    $2 !~ /^(no|auto|infinity|\[not set\]|18446744073709551615|control-group)$/ { print "settings." $0 }'
+  [ -n "$_vars" ] || _vars=$_variables
+  _word=$(printf '%s\n' "$_vars" | _value LD_LIBRARY_PATH)
+  [ -z "$_word" ] || kv libcuda "$(bounded 2 _libcuda "$_word")"
+  [ -n "$_env" ] || return 0
+  _account=${_user:-root}
+  # DynamicUser= makes accounts that are not there while nothing runs.
+  id -u "$_account" >/dev/null 2>&1 || return 0
+  _groups=$(id -G "$_account")
+  for _word in $(_of SupplementaryGroups); do
+    _word=$(timeout 2 getent group "$_word" 2>/dev/null | cut -d : -f 3)
+    [ -z "$_word" ] || _groups="$_groups $_word"
+  done
+  [ "$(id -u "$_account")" = 0 ] || _denied "$_account" "$_groups"
+  _word=$(printf '%s\n' "$_vars" | _value HOME)
+  [ -n "$_word" ] || _word=$(printf '%s\n' "$_entry" | cut -d : -f 6)
+  bounded 5 _cache_dirs "$_word" "$(kv home "$_word"; printf '%s\n' "$_vars" | env_allow | sed 's/^/env./')"
+}
+
+# The section `services`, as records of K=V; with $_details also what other probes do not start from.
 services() {
   _units=${_units-$(units 2>/dev/null)}
   [ -n "$_units" ] || return 0
   _manager=$(systemctl show-environment 2>/dev/null)
   {
     systemctl show --no-pager -p Id,ActiveState,SubState,Result,MainPID,DropInPaths,NeedDaemonReload,NRestarts,User \
-      -p ExecMainCode,ExecMainStatus,Environment,EnvironmentFiles,UnsetEnvironment,ExecStart -- $_units
+      -p ExecMainCode,ExecMainStatus,Environment,EnvironmentFiles,UnsetEnvironment,ExecStart \
+      ${_details:+-p MemoryMax,MemoryHigh,LimitMEMLOCK,ProtectHome,ProtectSystem,PrivateDevices,PrivateTmp,DevicePolicy} \
+      ${_details:+-p DeviceAllow,DynamicUser,ReadOnlyPaths,ReadWritePaths,InaccessiblePaths,NoExecPaths,CacheDirectory} \
+      ${_details:+-p StateDirectory,RuntimeDirectory,SupplementaryGroups,KillMode} -- $_units
     echo
   } | {
     _block=
@@ -305,9 +442,18 @@ services() {
 # one (all that a profile exports it to), the first of each user and toolkit, Python apart. Root sees them all.
 processes() {
   _units=${_units-$(units 2>/dev/null)}
+  # What is left of a unit that does not run is no part of it.
+  [ -z "$_units" ] || _units=$(systemctl show --no-pager -p Id,ActiveState -- $_units 2>/dev/null | awk '
+    BEGIN { RS = ""; FS = "\n" }
+    !/(^|\n)ActiveState=(failed|inactive)/ { for (i = 1; i <= NF; i++) if ($i ~ /^Id=/) print substr($i, 4) }')
   _open=$(ls -ln /proc/[0-9]*/fd 2>/dev/null | awk '
     /^\/proc\// { split($0, part, "/") }
     / -> \/dev\/nvidia[0-9]+$/ { sub(/.*nvidia/, ""); print part[3], $0 }' | sort -u)
+  _apps=
+  _smi=$(command -v nvidia-smi)
+  if [ -n "$_details" ] && [ -n "$_open" ] && [ -d /sys/module/nvidia ] && [ -n "$_smi" ] && may_run "$_smi"; then
+    _apps=$(bounded 4 timeout -k 1 3 "$_smi" --query-compute-apps=pid,used_memory --format=csv,noheader,nounits 2>/dev/null)
+  fi
   _seen=
   {
     printf '%s\n' "$_open" | cut -d ' ' -f 1
@@ -326,8 +472,10 @@ processes() {
     case $_root in TRUEUP_RUN=*|*"${newline}TRUEUP_RUN="*) continue ;; esac
     _gpus=$(printf '%s\n' "$_open" | sed -n "s/^$_pid //p")
     [ -n "$_gpus$_root" ] || continue
-    _uid=
-    while read -r _word _uid _rest; do [ "$_word" != Uid: ] || break; done 2>/dev/null <"/proc/$_pid/status"
+    _uid= _parent=
+    while read -r _word _uid _rest; do
+      case $_word in PPid:) _parent=$_uid ;; Uid:) break ;; esac
+    done 2>/dev/null <"/proc/$_pid/status"
     _exe=$(readlink "/proc/$_pid/exe") || continue
     if [ -z "$_gpus" ]; then
       case $_exe in *python*) _key=python ;; *) _key=other ;; esac
@@ -347,6 +495,7 @@ processes() {
     kv command "$(printf '%s\n' "$_argv" | redact | cut -c 1-2000)"
     kv cgroup "$_cgroup"
     for _word in $_gpus; do kv gpus "$_word"; done
+    [ -z "$_details" ] || _process_details
     printf '%s\n' "$_vars" | env_allow | sed 's/^/env./'
     if [ "$(readlink "/proc/$_pid/ns/mnt")" = "$(readlink /proc/self/ns/mnt)" ]; then
       kv python_env "$(bounded 3 _env_of_process "$_pid" "$_argv")"
@@ -354,6 +503,20 @@ processes() {
     fi
     end_record
   done
+}
+
+_process_details() {
+  kv parent "${_parent:-0}"
+  case $_cgroup in
+  *docker*|*libpod*|*kubepods*|*containerd*|*crio*)
+    kv container "$(printf '%s\n' "$_cgroup" | grep -oE '[0-9a-f]{64}' | tail -n 1)" ;;
+  *.service|*.scope)
+    [ -z "$_gpus" ] || kv scope "$(systemctl show -p ActiveState --value -- "${_cgroup##*/}" 2>/dev/null)" ;;
+  esac
+  _word=$(printf '%s\n' "$_apps" | awk -F ', *' -v pid="$_pid" '$1 == pid && $2 ~ /^[0-9]+$/ { print $2; exit }')
+  [ -z "$_word" ] || kv memory_bytes "$_word"
+  _word=$(printf '%s\n' "$_vars" | _value LD_LIBRARY_PATH)
+  [ -z "$_word" ] || kv libcuda "$(bounded 2 _libcuda "$_word")"
 }
 
 # Records of both, as far as there is time, and a mark at the end of each.

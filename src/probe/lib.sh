@@ -99,8 +99,8 @@ trusted_path() {
 # may_run FILE: may we execute it with the powers that we have? Where root alone decides, or we ourselves.
 may_run() { [ -x "$1" ] && case $(_decider "$1") in 0 | "$(id -u)") ;; *) false ;; esac; }
 
-# as_uid UID CMD ARGS...: runs CMD as that user, without root's groups, privileges and environment. 126, with the reason on
-# standard error, where that cannot be done.
+# as_uid UID CMD ARGS...: runs CMD as that user, without root's groups (in those that $as_uid_groups names), privileges and
+# environment. 126, with the reason on standard error, where that cannot be done.
 as_uid() {
   _uid=$1
   shift
@@ -114,8 +114,10 @@ as_uid() {
     return 126
   fi
   set -- env -i "PATH=$PATH" LC_ALL=C TZ=UTC PYTHONDONTWRITEBYTECODE=1 "TRUEUP_RUN=$TRUEUP_RUN" "$@"
-  if setpriv --reuid "$_uid" --regid "$_gid" --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs true 2>/dev/null; then
-    setpriv --reuid "$_uid" --regid "$_gid" --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs "$@"
+  _gids=--clear-groups
+  [ -z "$as_uid_groups" ] || _gids=--groups=$(printf %s "$as_uid_groups" | tr ' ' ,)
+  if setpriv --reuid "$_uid" --regid "$_gid" "$_gids" --inh-caps=-all --bounding-set=-all --no-new-privs true 2>/dev/null; then
+    setpriv --reuid "$_uid" --regid "$_gid" "$_gids" --inh-caps=-all --bounding-set=-all --no-new-privs "$@"
   else
     printf 'cannot run as uid %s: setpriv (util-linux) is missing or refuses\n' "$_uid" >&2
     return 126

@@ -19,6 +19,7 @@ is 'plain words' "$(words 'A=1 B=/x:/y')" 'A=1|B=/x:/y|'
 is 'quoted whole' "$(words '"A=b c \"q\" \\" B=')" 'A=b c "q" \|B=|'
 is 'single quotes keep backslashes' "$(words "'A=x \\y'")" 'A=x \y|'
 is 'escapes of newer systemd; a line break becomes a blank' "$(words "\$'A=x\\ny\\'z' B=1")" "A=x y'z|B=1|"
+is 'octal escapes; control characters become blanks' "$(words "\$'A=\\303\\251\\033x'")" "A=é x|"
 is 'nothing' "$(words '')" ''
 
 file() { printf "$1" | _env_file | tr '\n' '|'; }
@@ -79,6 +80,42 @@ _user='' _entry=''
 printf 'PATH=/file\n' >"$tree/present"
 is 'files after Environment=, a missing one named' "$(_unit_variables | tr '\n' '|')" \
   "PATH=/manager|LANG=C|PATH=/unit|HOME=/unit|GONE=1|KEPT=1|PATH=/file|!$tree/missing file is missing, and the unit cannot start without|"
+
+roots() { printf '%s\n' "$@" '' | cache_roots | tr '\t\n' ' |'; }
+is 'caches below HOME' "$(roots home=/home/user/)" \
+  'flashinfer /home/user/.cache/flashinfer|torch_extensions /home/user/.cache/torch_extensions|triton /home/user/.triton/cache|'
+is 'caches of a home that is the root' "$(roots home=/ | tr '|' '\n' | head -n 1)" 'flashinfer /.cache/flashinfer'
+is 'variables move caches, and those of the running process count' \
+  "$(roots home=/h unit_env.HOME=/u process_env.HOME=/p unit_env.TRITON_CACHE_DIR=/t unit_env.XDG_CACHE_HOME=/x)" \
+  'flashinfer /p/.cache/flashinfer|torch_extensions /x/torch_extensions|triton /t|'
+is 'no home, no path' "$(roots home=)" ''
+
+cat >"$tree/mountinfo" <<'EOF'
+21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+22 21 8:2 / /home ro,noexec - xfs /dev/sdb1 rw
+23 21 8:3 / /with\040blank rw - ext4 /dev/sdc1 ro
+EOF
+on() { printf '%b\n' "$2" | _on_mounts "$tree/mountinfo" "$1"; }
+is 'mount options' "$(on '' 'triton\tno\tno\t/home/user\t/home/user/.triton')" 'cache_dirs=triton|no|no|yes|yes|no|/home|/home/user/.triton'
+is 'a file system that is read-only as a whole' "$(on '' 'triton\tyes\tyes\t/with blank/x\t/with blank/x')" \
+  'cache_dirs=triton|yes|yes|yes|no|no|/with blank|/with blank/x'
+is 'names that only begin alike' "$(on '' 'triton\tyes\tyes\t/homely\t/homely')" 'cache_dirs=triton|yes|yes|no|no|no|/|/homely'
+is 'quota of its device' "$(on /dev/sda1 'a\tyes\tyes\t/x\t/x' | cut -d '|' -f 6)" 'yes'
+is 'quota of another device' "$(on /dev/sda1 'a\tyes\tyes\t/home/x\t/home/x' | cut -d '|' -f 6)" 'no'
+is 'quota of a device under another name counts where HOME is' \
+  "$(on /dev/mapper/x 'home\tyes\tyes\t/home/x\t/home/x\na\tyes\tyes\t/y\t/y' | cut -d '|' -f 6 | tr '\n' ' ')" 'yes no '
+
+quotas() { cat >"$tree/quota.txt"; (command() { echo quota; }; may_run() { :; }; timeout() { cat "$tree/quota.txt"; }; _quotas user) | tr '\n' '|'; }
+is 'quotas that are used up: blocks, files, grace that ended' "$(quotas <<'EOF'
+Disk quotas for user user (uid 1000):
+     Filesystem  blocks   quota   limit   grace   files   quota   limit   grace
+      /dev/sda1  1000* 1000 1000 - 10 0 0
+      /dev/sdb1  10 0 0 5* 5 5 -
+      /dev/sdc1  900* 800 1000 none 10 0 0
+      /dev/sdd1  900* 800 1000 6days 10 0 0
+      /dev/sde1  900 1000 1000 10 0 0
+EOF
+)" '/dev/sda1|/dev/sdb1|/dev/sdc1|'
 
 is 'a search that was cut' "$(timeout() { echo /x/venv/pyvenv.cfg; return 124; }; _search "$tree" | tr '\n' '|')" "/x/venv|!$tree|"
 is 'a complete list of consumers' "$(services() { :; }; processes() { kv pid 1; end_record; }; need_all "$(consumers)"; echo went on)" 'went on'
