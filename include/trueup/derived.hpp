@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trueup/environment.hpp"
@@ -38,6 +39,19 @@ struct Consumer {
 /// ok: would work; broken: would fail, `reason` says why; risk: works, with a catch; unknown: cannot be told, and why.
 enum class Outcome { ok, risk, broken, unknown };
 
+/// rejected: does not help, or breaks something else; stop_gap: helps, with a catch or until something changes; proper: a
+/// cure.
+enum class Judgement { rejected, stop_gap, proper };
+
+std::string_view to_string(Judgement judgement);
+
+/// A change of the host that people make or try, applied to the model, and what came of it.
+struct Alternative {
+  std::string change;             ///< `CUDA_HOME=/usr/local/cuda-13.0 in sglang-k26.service`
+  Judgement verdict = Judgement::rejected;
+  std::string why;                ///< one sentence or two
+};
+
 /// What one JIT library of one consumer would do if it had to build now.
 struct Resolution {
   std::string consumer;           ///< Consumer::id
@@ -68,7 +82,8 @@ struct Resolution {
   std::string reason;             ///< id: `arch_set_empty`, `compiler_missing`, `target_unknown_to_compiler`, `driver_too_old`, ...
   std::string explanation;        ///< one sentence
   std::vector<std::string> evidence;     ///< links of the chain from the GPU to the outcome, one line each
-  std::vector<std::string> alternatives; ///< changes of the environment, judged: `FLASHINFER_CUDA_ARCH_LIST=12.0f does not help: ...`
+  std::vector<Alternative> alternatives; ///< of a broken one, proper ones first; filled by `judge_alternatives` alone
+  std::string next_start;         ///< what becomes of it when the consumer starts again; likewise
   std::vector<std::string> history;      ///< what on the host tells why it may have worked before, one line each
 };
 
@@ -97,5 +112,12 @@ class Knowledge;
 
 /// Pure. Never an error: what cannot be told is `unknown` with the reason.
 Derived derive(const Environment& environment, const std::vector<DeclaredConsumer>& declared, const Knowledge& knowledge);
+
+/// For each broken resolution of a known consumer in `derived`: what its next start would bring, and what would help. Every
+/// alternative is made to the model and everything derived again; one whose outcome cannot be told is left out. Pure.
+/// `derived` is what `derive` made of the same arguments. Costs some dozen derivations for each: for `explain`, not for
+/// audits of many hosts.
+void judge_alternatives(const Environment& environment, const std::vector<DeclaredConsumer>& declared,
+                        const Knowledge& knowledge, Derived& derived);
 
 }  // namespace trueup

@@ -21,6 +21,8 @@ struct Finding {
   std::vector<std::string> caused_by;  ///< keys of the findings that explain it
   std::vector<std::string> fixes;
   std::vector<std::string> references;
+  std::string consumer;                ///< of the derived resolution that the check looked at; empty: it looked at no such
+  std::string library;                 ///< likewise
 
   /// `check` or `check@about`: unique on a host.
   std::string key() const { return about.empty() ? check : check + "@" + about; }

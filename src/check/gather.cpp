@@ -128,6 +128,8 @@ void Gatherer::add_found(std::size_t check, const nlohmann::json& result) {
   finding.severity = *severity;
   finding.title = text_of(result, "title");
   finding.because = text_of(result, "because");
+  finding.consumer = text_of(result, "consumer");
+  finding.library = text_of(result, "library");
   if (const auto lines = result.find("evidence"); lines != result.end() && lines->is_array())
     for (const auto& line : *lines) {
       if (!line.is_string() || trim(line.get_ref<const std::string&>()).empty()) continue;

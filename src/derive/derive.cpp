@@ -43,32 +43,6 @@ bool has_gpu(const Environment& environment) {
   return environment.gpus.is_unknown() || !items(environment.gpus).empty();
 }
 
-// What people try where FlashInfer's gate refuses the compiler, each resolved as if it were done: lists that step
-// around the gate, a patch of its source, the host's other toolkits.
-std::vector<std::string> judge_alternatives(const Subject& subject, const Resolution& fault) {
-  std::vector<std::string> judged;
-  const auto judge = [&](const std::string& what, const Consumer& consumer, const PythonEnv& python) {
-    const auto result = resolve_flashinfer({subject.host, subject.knowledge, consumer, python});
-    const auto* verdict = result.outcome == Outcome::ok     ? "helps"
-                          : result.outcome == Outcome::risk ? "is a stop-gap"
-                                                            : "does not help";
-    if (result.outcome != Outcome::unknown)
-      judged.push_back(fmt::format("{} {}: {}", what, verdict, result.explanation));
-  };
-  const auto judge_variable = [&](const std::string& name, const std::string& value) {
-    auto consumer = subject.consumer;
-    consumer.env[name] = value;
-    judge(fmt::format("{}={}", name, value), consumer, subject.python);
-  };
-  for (const auto* suffix : {"f", "", "a"}) judge_variable("FLASHINFER_CUDA_ARCH_LIST", fault.dropped.front() + suffix);
-  auto patched = subject.python;
-  patched.flashinfer_gate = "none";
-  judge("patching the gate away (until the next upgrade)", subject.consumer, patched);
-  for (const auto& toolkit : items(subject.host.environment().toolkits))
-    if (toolkit.has_nvcc && toolkit.path != fault.root_resolved) judge_variable("CUDA_HOME", toolkit.path);
-  return judged;
-}
-
 std::string bundled_runtime(const PythonEnv& python) {
   std::vector<std::string> found;
   for (const auto* name :
@@ -133,7 +107,6 @@ Derived derive(const Environment& environment, const std::vector<DeclaredConsume
       const Subject subject{host, knowledge, claim.consumer, *claim.python};
       auto resolution = library.resolve(subject);
       if (resolution.library == "flashinfer") resolution.history = flashinfer_history(host, claim, resolution);
-      if (!resolution.dropped.empty()) resolution.alternatives = judge_alternatives(subject, resolution);
       derived.resolutions.push_back(std::move(resolution));
     }
   }

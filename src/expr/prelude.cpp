@@ -77,8 +77,11 @@ std::string_view facts_prelude() {
       "def known($section): ($facts.unknown // {} | has($section)) | not;"
       "def age($time): if $time == null or $facts.host.clock == null then null else $facts.host.clock - $time end;"
 
+      // Which derived resolution a check looked at, where it looked at one.
+      "def _subject: .item | if type == \"object\" and has(\"consumer\") and has(\"library\")"
+      " then {consumer, library} else {} end;"
       "def _found(about; severity; report): about as $about"
-      " | {kind: \"found\", about: $about, severity: _one(\"severity\"; severity)} + report;"
+      " | {kind: \"found\", about: $about, severity: _one(\"severity\"; severity)} + _subject + report;"
       "def _judge(about; when; assert; severity; report; why):"
       " _truth(\"when\"; when) as $when | if $when == false then {kind: \"skipped\"}"
       " elif $when == null then {kind: \"unknown\", about: about, why: \"when: not known\"}"

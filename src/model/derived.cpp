@@ -18,6 +18,18 @@ std::string_view to_string(Outcome outcome) {
   return "unknown";
 }
 
+std::string_view to_string(Judgement judgement) {
+  switch (judgement) {
+    case Judgement::rejected:
+      break;
+    case Judgement::stop_gap:
+      return "stop_gap";
+    case Judgement::proper:
+      return "proper";
+  }
+  return "rejected";
+}
+
 nlohmann::json derived_to_json(const Derived& derived) { return to_json(derived); }
 
 }  // namespace trueup

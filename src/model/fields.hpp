@@ -358,6 +358,13 @@ struct Fields<Consumer> {
 };
 
 template <>
+struct Fields<Alternative> {
+  using R = Alternative;
+  static constexpr auto list =
+      std::tuple{Field{"change", &R::change}, Field{"verdict", &R::verdict}, Field{"why", &R::why}};
+};
+
+template <>
 struct Fields<Resolution> {
   using R = Resolution;
   static constexpr auto list = std::tuple{Field{"consumer", &R::consumer},
@@ -386,6 +393,7 @@ struct Fields<Resolution> {
                                           Field{"explanation", &R::explanation},
                                           Field{"evidence", &R::evidence},
                                           Field{"alternatives", &R::alternatives},
+                                          Field{"next_start", &R::next_start},
                                           Field{"history", &R::history}};
 };
 

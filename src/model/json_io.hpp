@@ -25,6 +25,7 @@ inline nlohmann::json to_json(const std::string& value) { return value; }
 inline nlohmann::json to_json(const Version& value) { return value.text(); }
 inline nlohmann::json to_json(const Variables& value) { return nlohmann::json(value); }
 inline nlohmann::json to_json(Outcome value) { return std::string(to_string(value)); }
+inline nlohmann::json to_json(Judgement value) { return std::string(to_string(value)); }
 template <std::integral T>
 nlohmann::json to_json(T value) {
   return value;

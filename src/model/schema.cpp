@@ -37,6 +37,7 @@ Shape shape(Of<std::vector<T>>) {
 Shape shape(Of<Variables>) { return {Shape::Kind::map, {}, false, {}, {scalar("string")}}; }
 Shape shape(Of<Version>) { return scalar("version"); }
 Shape shape(Of<Outcome>) { return scalar("string"); }
+Shape shape(Of<Judgement>) { return scalar("string"); }
 Shape shape(Of<std::string>) { return scalar("string"); }
 Shape shape(Of<bool>) { return scalar("boolean"); }
 
