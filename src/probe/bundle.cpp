@@ -41,8 +41,9 @@ Bundle make_bundle(const std::vector<Probe>& probes, const std::vector<Signature
   }
   // `unset` first: a variable that was exported to us would stay so, and take the nonce to the probes.
   bundle.script =
-      fmt::format("unset N\nN={} tag={} W={} host_limit={} count={}\n{}lib={}\n{}main\n", options.nonce, options.tag,
-                  options.workers, options.host_limit.count(), bundle.probe_ids.size(), settings,
+      fmt::format("unset N\nN={} tag={} W={} host_limit={} count={} lifeline={}\n{}lib={}\n{}main\n", options.nonce,
+                  options.tag, options.workers, options.host_limit.count(), bundle.probe_ids.size(),
+                  options.lifeline ? "1" : "", settings,
                   shell_quote(fmt::format("{}{}", kProbeLibrary, kConsumersLibrary)), kBundleScript);
   return bundle;
 }

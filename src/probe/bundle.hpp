@@ -13,6 +13,7 @@ struct BundleOptions {
   std::string tag;    ///< 16 hex digits; marks our processes (environment variable TRUEUP_RUN), no secret
   int workers = 8;    ///< probes side by side
   std::chrono::seconds host_limit{60};  ///< after that the bundle ends itself, whatever the controller does
+  bool lifeline = true;  ///< the end of standard input ends the bundle; false: nothing is read from there
 };
 
 /// The probes of one level, in their order: what a bundle holds, and what its FrameReader is to be told.

@@ -1,7 +1,8 @@
 # The bundle: runs the probes side by side, each in a session of its own with its own limit, and frames what they print.
 # Sent on the standard input of /bin/sh (dash, bash, busybox ash); everything here is a function, run by the last line, so
-# that a script cut on its way runs nothing. Set in front of it: N nonce, tag, W workers, host_limit, count, lib (text of
-# lib.sh), and for each probe I its text P$I, its limit L$I in seconds, its greatest output M$I, the programs it needs D$I.
+# that a script cut on its way runs nothing. Set in front of it: N nonce, tag, W workers, host_limit, count, lifeline (empty:
+# the end of standard input means nothing), lib (text of lib.sh), and for each probe I its text P$I, its limit L$I in seconds,
+# its greatest output M$I, the programs it needs D$I.
 # N is no exported variable: only this text and the memory of our shells hold it.
 #
 # Processes: scheduler -> job (one a probe) -> { runner -> probe's session } | cat | framer, with the errors beside it.
@@ -56,7 +57,7 @@ scheduler() {
   trap 'event q' HUP INT TERM
   trap : PIPE
   since_when
-  { while read -r _; do :; done; event q; } <&4 5>&- &
+  [ -z "$lifeline" ] || { while read -r _; do :; done; event q; } <&4 5>&- &
   while sleep 1; do event t; done 4<&- 5>&- &
   look_at_clock
   end=$((clock + host_limit * 100)) patience=$((clock + 300))
