@@ -26,6 +26,7 @@ std::string_view to_string(HostStatus status);
 struct HostReport {
   std::string name;
   std::string address;
+  std::string unverified_source;           ///< the file that its facts were read from; empty: the host itself was probed
   HostStatus status = HostStatus::audited;
   std::optional<Error> error;              ///< why it was not reached, or was cut off; context names the phase
   Environment environment;
@@ -62,6 +63,15 @@ std::string render_table(const RunReport& report, const TableOptions& options);
 
 /// For programs: the document of docs/report-json.md, schema 1. `ascii`: everything beyond ASCII escaped, for a terminal.
 std::string render_json(const RunReport& report, bool ascii = false);
+
+/// For people, one host in depth: each root cause with what was seen, the chain, how sure we are, why it worked before, what
+/// the next start brings, and alternatives (where `judge_alternatives` was asked for them). `asked`: the id of a check or the
+/// key of a finding, whose causes alone are shown; empty: all. `checks`: those of the run.
+std::string render_explanation(const RunReport& report, const std::vector<Check>& checks, const std::string& asked,
+                               const TableOptions& options);
+/// The same for programs: the second document of docs/report-json.md.
+std::string render_explanation_json(const RunReport& report, const std::vector<Check>& checks, const std::string& asked,
+                                    bool ascii = false);
 
 /// `gpu[001-003,007]`: names that differ in one run of digits, folded.
 std::string fold_hosts(std::vector<std::string> names);

@@ -3,41 +3,70 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trueup/report.hpp"
+#include "report/json_parts.hpp"
 
 namespace trueup {
-namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kReportSchema = 1;
+namespace {
 
 std::string utc(std::chrono::system_clock::time_point time) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
 }
+
+}  // namespace
 
 ordered_json error_json(const std::optional<Error>& error) {
   if (!error) return nullptr;
   return {{"kind", to_string(error->kind)}, {"message", to_string(*error)}, {"hint", error->hint}};
 }
 
+ordered_json finding_json(const Finding& f) {
+  return {{"check", f.check},
+          {"about", f.about},
+          {"key", f.key()},
+          {"severity", to_string(f.severity)},
+          {"title", f.title},
+          {"because", f.because},
+          {"root", f.root},
+          {"caused_by", f.caused_by},
+          {"evidence", f.evidence},
+          {"fixes", f.fixes},
+          {"references", f.references}};
+}
+
+ordered_json gaps_json(const std::vector<NotEvaluated>& not_evaluated) {
+  auto gaps = ordered_json::array();
+  for (const auto& gap : not_evaluated)
+    gaps.push_back({{"check", gap.check}, {"about", gap.about}, {"why", gap.why}});
+  return gaps;
+}
+
+ordered_json run_json(const RunReport& report) {
+  return {{"id", report.id},
+          {"kind", report.kind},
+          {"version", report.version},
+          {"started", utc(report.started)},
+          {"finished", utc(report.finished)},
+          {"exit", exit_status(report)},
+          {"stopped", error_json(report.stopped)}};
+}
+
+ordered_json source_json(const HostReport& host) {
+  return host.unverified_source.empty() ? ordered_json() : ordered_json(host.unverified_source);
+}
+
+std::string json_text(const ordered_json& document, bool ascii) {
+  // Host data is not always UTF-8, and dump() throws on what is not.
+  return document.dump(2, ' ', ascii, ordered_json::error_handler_t::replace) + "\n";
+}
+
+namespace {
+
 ordered_json host_json(const HostReport& host) {
   auto findings = ordered_json::array();
-  for (const auto& f : host.assessment.findings)
-    findings.push_back({{"check", f.check},
-                        {"about", f.about},
-                        {"key", f.key()},
-                        {"severity", to_string(f.severity)},
-                        {"title", f.title},
-                        {"because", f.because},
-                        {"root", f.root},
-                        {"caused_by", f.caused_by},
-                        {"evidence", f.evidence},
-                        {"fixes", f.fixes},
-                        {"references", f.references}});
-  auto gaps = ordered_json::array();
-  for (const auto& gap : host.assessment.not_evaluated)
-    gaps.push_back({{"check", gap.check}, {"about", gap.about}, {"why", gap.why}});
+  for (const auto& finding : host.assessment.findings) findings.push_back(finding_json(finding));
   auto probes = ordered_json::array();
   for (const auto& probe : host.probes)
     probes.push_back({{"id", probe.id},
@@ -46,11 +75,12 @@ ordered_json host_json(const HostReport& host) {
                       {"detail", probe.detail}});
   return {{"name", host.name},
           {"address", host.address},
+          {"unverified_source", source_json(host)},
           {"status", to_string(host.status)},
           {"error", error_json(host.error)},
           {"duration_ms", host.duration.count()},
           {"findings", std::move(findings)},
-          {"not_evaluated", std::move(gaps)},
+          {"not_evaluated", gaps_json(host.assessment.not_evaluated)},
           {"probes", std::move(probes)}};
 }
 
@@ -83,14 +113,7 @@ std::string render_json(const RunReport& report, bool ascii) {
     }
   }
   const ordered_json document = {{"schema", kReportSchema},
-                                 {"run",
-                                  {{"id", report.id},
-                                   {"kind", report.kind},
-                                   {"version", report.version},
-                                   {"started", utc(report.started)},
-                                   {"finished", utc(report.finished)},
-                                   {"exit", exit_status(report)},
-                                   {"stopped", error_json(report.stopped)}}},
+                                 {"run", run_json(report)},
                                  {"hosts", std::move(hosts)},
                                  {"summary",
                                   {{"hosts", report.hosts.size()},
@@ -103,8 +126,7 @@ std::string render_json(const RunReport& report, bool ascii) {
                                    {"held", held},
                                    {"not_applicable", idle},
                                    {"not_evaluated", gaps}}}};
-  // Host data is not always UTF-8, and dump() throws on what is not.
-  return document.dump(2, ' ', ascii, ordered_json::error_handler_t::replace) + "\n";
+  return json_text(document, ascii);
 }
 
 }  // namespace trueup

@@ -5,77 +5,33 @@
 #include <set>
 
 #include "base/text.hpp"
-#include "trueup/report.hpp"
+#include "report/page.hpp"
 
 // For people: root causes first, each with its chain and what follows from it; equal ones on many hosts are one block.
 
 namespace trueup {
-namespace {
-
-enum class Paint { plain, red, yellow, green, dim, bold };
-
-class Page {
- public:
-  explicit Page(const TableOptions& options) : options_(options) {}
-
-  std::string paint(Paint paint, std::string_view text) const {
-    if (!options_.color || paint == Paint::plain || text.empty()) return std::string(text);
-    constexpr std::string_view kCodes[] = {"0", "1;31", "1;33", "32", "2", "1"};
-    return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<std::size_t>(paint)], text);
-  }
-
-  void line(std::string_view text = {}) { fmt::format_to(std::back_inserter(text_), "{}\n", text); }
-
-  /// `label` once, `text` beside it, wrapped at words within the width. A list item hangs from its dash.
-  void paragraph(std::string_view label, std::string_view text) {
-    const std::size_t hang = kIndent + (text.starts_with("- ") ? 2 : 0);
-    std::string head = fmt::format("  {:<{}}", label, kIndent - 2);
-    for (const auto& part : wrap(text, room_beside(hang))) {
-      line(paint(Paint::dim, head) + part);
-      head.assign(hang, ' ');
-    }
-  }
-
-  /// A headline: `mark` in its colour, the rest in bold, wrapped.
-  void headline(Paint color, std::string_view mark, std::string_view text) {
-    std::string head = paint(color, fmt::format("{:<{}}", mark, kIndent));
-    for (const auto& part : wrap(text, room_beside(kIndent))) {
-      line(head + paint(Paint::bold, part));
-      head.assign(kIndent, ' ');
-    }
-  }
-
-  std::string take() { return std::move(text_); }
-
- private:
-  static constexpr std::size_t kIndent = 12;
-
-  std::size_t room_beside(std::size_t indent) const {
-    return std::max<std::size_t>(options_.width, indent + 30) - indent;
-  }
-
-  static std::size_t columns(std::string_view text) {
-    return static_cast<std::size_t>(std::count_if(
-        text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
-  }
-
-  static std::vector<std::string> wrap(std::string_view text, std::size_t room) {
-    std::vector<std::string> lines(1);
-    for (const auto word : split(text, ' ')) {
-      if (!lines.back().empty() && columns(lines.back()) + 1 + columns(word) > room) lines.emplace_back();
-      if (!lines.back().empty()) lines.back() += ' ';
-      lines.back() += word;
-    }
-    return lines;
-  }
-
-  const TableOptions& options_;
-  std::string text_;
-};
 
 Paint paint_of(Severity severity) {
   return severity == Severity::error ? Paint::red : severity == Severity::warning ? Paint::yellow : Paint::dim;
 }
+
+std::vector<const Finding*> effects_of(const HostReport& host, const Finding& cause) {
+  std::vector<const Finding*> effects;
+  std::set<std::string> explained = {cause.key()};
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (const auto& finding : host.assessment.findings) {
+      const auto is_explained = [&](const std::string& key) { return explained.count(key) != 0; };
+      if (finding.root || !std::any_of(finding.caused_by.begin(), finding.caused_by.end(), is_explained)) continue;
+      if (!explained.insert(finding.key()).second) continue;
+      effects.push_back(&finding);
+      grew = true;
+    }
+  }
+  return effects;
+}
+
+namespace {
 
 /// Equal findings, or equal errors, of several hosts. The first host's stands for all.
 struct Block {
@@ -100,23 +56,6 @@ std::vector<Block> root_blocks(const RunReport& report) {
     return a.hosts.size() > b.hosts.size();
   });
   return blocks;
-}
-
-/// What `cause` explains on its host, directly or through another finding.
-std::vector<const Finding*> effects_of(const HostReport& host, const Finding& cause) {
-  std::vector<const Finding*> effects;
-  std::set<std::string> explained = {cause.key()};
-  for (bool grew = true; grew;) {
-    grew = false;
-    for (const auto& finding : host.assessment.findings) {
-      const auto is_explained = [&](const std::string& key) { return explained.count(key) != 0; };
-      if (finding.root || !std::any_of(finding.caused_by.begin(), finding.caused_by.end(), is_explained)) continue;
-      if (!explained.insert(finding.key()).second) continue;
-      effects.push_back(&finding);
-      grew = true;
-    }
-  }
-  return effects;
 }
 
 void render_block(Page& page, const Block& block, const TableOptions& options) {
@@ -221,6 +160,17 @@ void render_gaps(Page& page, const RunReport& report) {
   page.line();
 }
 
+/// Facts that we did not gather ourselves: anybody may have written them.
+void render_sources(Page& page, const RunReport& report) {
+  std::map<std::string, std::vector<std::string>> sources;
+  for (const auto& host : report.hosts)
+    if (!host.unverified_source.empty()) sources[host.unverified_source].push_back(host.name);
+  for (const auto& [file, names] : sources)
+    page.headline(Paint::yellow, "unverified",
+                  fmt::format("{}: read from {}, not from the host", printable(fold_hosts(names)), printable(file)));
+  if (!sources.empty()) page.line();
+}
+
 std::string count(std::size_t number, std::string_view thing) {
   return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
 }
@@ -248,6 +198,9 @@ void render_summary(Page& page, const RunReport& report) {
   if (unreached != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} not reached", unreached)));
   if (incomplete != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} incomplete", incomplete)));
   if (gaps != 0) parts.push_back(page.paint(Paint::yellow, count(gaps, "check") + " not evaluated"));
+  const auto unverified = std::count_if(report.hosts.begin(), report.hosts.end(),
+                                        [](const HostReport& host) { return !host.unverified_source.empty(); });
+  if (unverified != 0) parts.push_back(page.paint(Paint::yellow, fmt::format("{} of unverified source", unverified)));
   if (clean != 0) parts.push_back(page.paint(Paint::green, fmt::format("{} clean", clean)));
   const auto seconds = std::chrono::duration<double>(report.finished - report.started).count();
   parts.push_back(fmt::format("{:.1f} s", seconds));
@@ -257,13 +210,18 @@ void render_summary(Page& page, const RunReport& report) {
 
 }  // namespace
 
-std::string render_table(const RunReport& report, const TableOptions& options) {
-  Page page(options);
-  render_findings(page, report, options);
+void render_rest(Page& page, const RunReport& report, const TableOptions& options) {
   render_errors(page, report);
   render_probes(page, report, options);
   render_gaps(page, report);
+  render_sources(page, report);
   render_summary(page, report);
+}
+
+std::string render_table(const RunReport& report, const TableOptions& options) {
+  Page page(options);
+  render_findings(page, report, options);
+  render_rest(page, report, options);
   return page.take();
 }
 

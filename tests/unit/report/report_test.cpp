@@ -115,3 +115,15 @@ TEST_CASE("the table folds hosts with one cause, and symptoms under their cause"
   CHECK(table.find('\x1b') == std::string::npos);
   CHECK(std::count(table.begin(), table.end(), '\n') < 20);
 }
+
+TEST_CASE("facts that nobody vouches for are marked in every format", "[unit][report][unverified]") {
+  RunReport report;
+  for (const auto* name : {"gpu1", "gpu2", "gpu3"}) report.hosts.push_back(host_with(name, {}));
+  report.hosts[0].unverified_source = report.hosts[1].unverified_source = "facts.json";
+  const auto table = render_table(report, {});
+  CHECK_THAT(table, ContainsSubstring("unverified  gpu[1,2]: read from facts.json, not from the host"));
+  CHECK_THAT(table, ContainsSubstring("2 of unverified source"));
+  const auto document = nlohmann::json::parse(render_json(report));
+  CHECK(document["hosts"][0]["unverified_source"] == "facts.json");
+  CHECK(document["hosts"][2]["unverified_source"].is_null());
+}
