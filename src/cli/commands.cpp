@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -17,7 +18,9 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/setup.hpp"
+#include "cli/stored.hpp"
 #include "cli/terminal.hpp"
+#include "probe/standalone.hpp"
 
 #ifndef TRUEUP_VERSION
 #error "the build defines TRUEUP_VERSION"
@@ -60,11 +63,17 @@ Result<void> write_file(const std::string& path, std::string_view text) {
   return {};
 }
 
-Result<void> write_output(const RunReport& report, const Output& output, const Options& options) {
+/// What is written where a format is asked for.
+struct Renderers {
+  std::function<std::string(const TableOptions&)> table;
+  std::function<std::string(bool ascii)> json;
+};
+
+Result<void> write_output(const Renderers& renderers, const Output& output, const Options& options) {
   const bool to_terminal = output.path.empty() && is_terminal(STDOUT_FILENO);
   const TableOptions table{output.path.empty() && wants_color(options.color, STDOUT_FILENO),
                            to_terminal ? terminal_width(STDOUT_FILENO) : 100, options.verbosity};
-  const auto text = output.format == "json" ? render_json(report, to_terminal) : render_table(report, table);
+  const auto text = output.format == "json" ? renderers.json(to_terminal) : renderers.table(table);
   if (!output.path.empty()) return write_file(output.path, text);
   if (!std::cout.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
     return fail(ErrorKind::io, "cannot write to standard output");
@@ -85,28 +94,40 @@ struct Prepared {
   Auditor auditor;
   std::vector<Host> hosts;
   ProbingOptions probing;
+  std::vector<StoredHost> stored;  ///< one for each host, where files are looked at instead
 };
+
+bool is_offline(const Options& options) { return !options.from.empty() || !options.from_output.empty(); }
 
 std::optional<Prepared> prepare(const Options& options, int& status) {
   Errors errors;
   auto auditor = load_auditor(options, errors);
-  const auto inventory = load_inventories(options, errors);
-  auto hosts = errors.empty() ? selected_hosts(options, inventory, errors) : std::vector<Host>();
   if (!auditor && errors.empty()) errors.push_back(auditor.error());
+  std::vector<StoredHost> stored;
+  std::vector<Host> hosts;
+  if (is_offline(options)) {
+    if (auditor) stored = load_stored(options, *auditor, errors);
+    if (errors.empty()) hosts = selected_stored(options, stored, errors);
+  } else {
+    const auto inventory = load_inventories(options, errors);
+    if (errors.empty()) hosts = selected_hosts(options, inventory, errors);
+  }
   if (!errors.empty()) {
     status = report_errors(errors);
     return std::nullopt;
   }
+  if (is_offline(options)) return Prepared{*std::move(auditor), std::move(hosts), {}, std::move(stored)};
   auto probing = probing_options(options);
   if (!probing) {
     status = report_errors({probing.error()});
     return std::nullopt;
   }
-  return Prepared{*std::move(auditor), std::move(hosts), *std::move(probing)};
+  return Prepared{*std::move(auditor), std::move(hosts), *std::move(probing), {}};
 }
 
 /// Probes and judges every host. An expression that never ends stops the run, with what was done so far.
 RunReport run_audit(const Prepared& prepared, const Options& options) {
+  if (prepared.hosts.empty()) fmt::print(stderr, "warning: no host is selected by '{}'\n", printable(options.limit));
   RunReport report;
   report.started = std::chrono::system_clock::now();
   report.id = make_run_id(report.started);
@@ -114,6 +135,20 @@ RunReport run_audit(const Prepared& prepared, const Options& options) {
   report.fail_on = options.fail_on;
   report.allowed_unknown = options.allow_unknown;
   report.hosts.resize(prepared.hosts.size());
+  if (is_offline(options)) {
+    for (std::size_t i = 0; i < prepared.hosts.size(); ++i) {
+      auto& host = report.hosts[i];
+      if (!report.stopped) {
+        report.stopped = assess_stored(prepared.auditor, prepared.hosts[i], prepared.stored[i], host);
+      } else {
+        host.name = prepared.hosts[i].name;
+        host.status = HostStatus::unreachable;
+        host.error = with_context(*report.stopped, "not begun");
+      }
+    }
+    report.finished = std::chrono::system_clock::now();
+    return report;
+  }
   ProgressLine progress(options.quiet, prepared.hosts.size());
   report.stopped = probe_hosts(
       prepared.hosts, prepared.auditor.playbook, prepared.probing,
@@ -130,20 +165,71 @@ RunReport run_audit(const Prepared& prepared, const Options& options) {
   return report;
 }
 
-int audit(const Options& options) {
-  int status = 0;
-  const auto prepared = prepare(options, status);
-  if (!prepared) return status;
-  if (prepared->hosts.empty()) fmt::print(stderr, "warning: no host is selected by '{}'\n", printable(options.limit));
-  const auto report = run_audit(*prepared, options);
+/// Writes the report in every format that was asked for; the exit status of the run.
+int write_outputs(const RunReport& report, const Options& options, const Renderers& renderers) {
   if (report.stopped) print_error(*report.stopped);
   int exit = exit_status(report);
   for (const auto& output : options.outputs)
-    if (const auto written = write_output(report, output, options); !written) {
+    if (const auto written = write_output(renderers, output, options); !written) {
       print_error(written.error());
       if (exit != kInterrupted) exit = kToolFailed;
     }
   return exit;
+}
+
+int audit(const Options& options) {
+  int status = 0;
+  const auto prepared = prepare(options, status);
+  if (!prepared) return status;
+  const auto report = run_audit(*prepared, options);
+  return write_outputs(report, options,
+                       {[&](const TableOptions& table) { return render_table(report, table); },
+                        [&](bool ascii) { return render_json(report, ascii); }});
+}
+
+/// Whether no more is selected than the one host that a command is about.
+bool is_one_host(const Prepared& prepared, const Options& options, std::string_view command) {
+  if (prepared.hosts.size() <= 1) return true;
+  std::vector<std::string> names;
+  for (const auto& host : prepared.hosts) names.push_back(host.name);
+  report_errors({Error{ErrorKind::usage,
+                       fmt::format("{} shows one host; '{}' selects {}: {}", command, printable(options.limit), names.size(),
+                                   shorten(fold_hosts(names), 200)),
+                       {},
+                       {},
+                       {}}});
+  return false;
+}
+
+/// Whether `asked` can name something: a check, or a finding as CHECK@ABOUT.
+bool is_check(const std::string& asked, const Playbook& playbook) {
+  std::vector<std::string> ids;
+  for (const auto& check : playbook.checks) ids.push_back(check.id);
+  const auto id = asked.substr(0, asked.find('@'));
+  if (asked.empty() || std::find(ids.begin(), ids.end(), id) != ids.end()) return true;
+  report_errors({Error{ErrorKind::usage,
+                       fmt::format("there is no check '{}'{}", printable(id), did_you_mean(id, ids)),
+                       {},
+                       {},
+                       "`trueup audit` names the checks of its findings"}});
+  return false;
+}
+
+int explain(const Options& options) {
+  int status = 0;
+  const auto prepared = prepare(options, status);
+  if (!prepared) return status;
+  if (!is_one_host(*prepared, options, "explain") || !is_check(options.asked, prepared->auditor.playbook))
+    return kBadInput;
+  auto report = run_audit(*prepared, options);
+  report.kind = "explain";
+  for (auto& host : report.hosts)
+    judge_alternatives(host.environment, prepared->hosts.front().consumers, prepared->auditor.knowledge, host.derived);
+  const auto& checks = prepared->auditor.playbook.checks;
+  return write_outputs(
+      report, options,
+      {[&](const TableOptions& table) { return render_explanation(report, checks, options.asked, table); },
+       [&](bool ascii) { return render_explanation_json(report, checks, options.asked, ascii); }});
 }
 
 int facts(Options options) {
@@ -151,23 +237,33 @@ int facts(Options options) {
   int status = 0;
   const auto prepared = prepare(options, status);
   if (!prepared) return status;
-  if (prepared->hosts.size() > 1)
-    return report_errors(
-        {Error{ErrorKind::usage,
-               fmt::format("facts shows one host; '{}' selects {}", options.limit, prepared->hosts.size()),
-               {},
-               {},
-               {}}});
+  if (!is_one_host(*prepared, options, "facts")) return kBadInput;
   const auto report = run_audit(*prepared, options);
   if (report.stopped) print_error(*report.stopped);
   for (const auto& host : report.hosts) {
     if (host.error) print_error(*host.error);
     if (host.status == HostStatus::unreachable) continue;
     auto document = environment_to_json(host.environment);
+    document["name"] = host.name;
+    if (!host.unverified_source.empty()) document["unverified_source"] = host.unverified_source;
     document["derived"] = derived_to_json(host.derived);
     std::cout << document.dump(2, ' ', is_terminal(STDOUT_FILENO), nlohmann::json::error_handler_t::replace) << '\n';
   }
   return exit_status(report);
+}
+
+int probe_script(Options options) {
+  options.with_checks = false;
+  Errors errors;
+  const auto auditor = load_auditor(options, errors);
+  if (!auditor && errors.empty()) errors.push_back(auditor.error());
+  if (!errors.empty()) return report_errors(errors);
+  BundleOptions bundle;
+  bundle.nonce = random_hex(16);
+  bundle.tag = random_hex(8);
+  bundle.host_limit = std::chrono::ceil<std::chrono::seconds>(options.host_timeout);
+  std::cout << make_standalone(auditor->playbook.probes, auditor->playbook.signatures, bundle, TRUEUP_VERSION);
+  return 0;
 }
 
 int lint(const Options& options) {
@@ -232,6 +328,19 @@ CLI::Option* add_duration(CLI::App& command, const std::string& name, Duration& 
     into = *duration;
   };
   return command.add_option_function<std::string>(name, take, help)->type_name("DURATION");
+}
+
+void add_stored(CLI::App& command, Options& options) {
+  command
+      .add_option("--from", options.from,
+                  "look at stored facts instead of hosts: a file of what `trueup facts` printed, or '-'; may be repeated")
+      ->type_name("FACTS")
+      ->allow_extra_args(false);
+  command
+      .add_option("--from-output", options.from_output,
+                  "likewise: a file of what the script of `trueup probe-script` printed, one host; may be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
 }
 
 void add_connection_options(CLI::App& command, Options& options) {
@@ -333,17 +442,43 @@ int run_command_line(int argc, char** argv) {
   add_inventory(*audit_command, options);
   add_limit(*audit_command, options);
   add_playbook(*audit_command, options);
+  add_stored(*audit_command, options);
   add_tags(*audit_command, options);
   add_connection_options(*audit_command, options);
   add_report_options(*audit_command, options);
   audit_command->callback([&] { status = audit(options); });
 
+  auto* explain_command = app.add_subcommand("explain", "one host in depth: the causal chain, and what would help");
+  explain_command->add_option("HOST", options.limit, "which host; without -i: this machine");
+  explain_command->add_option("CHECK", options.asked, "only what causes this finding: a check, or CHECK@ABOUT");
+  add_inventory(*explain_command, options);
+  add_stored(*explain_command, options);
+  add_playbook(*explain_command, options);
+  add_connection_options(*explain_command, options);
+  add_report_options(*explain_command, options);
+  explain_command->callback([&] { status = explain(options); });
+
   auto* facts_command = app.add_subcommand("facts", "the environment of a host, as JSON");
   facts_command->add_option("HOST", options.limit, "which host; without -i: this machine");
   add_inventory(*facts_command, options);
+  add_stored(*facts_command, options);
   add_playbook(*facts_command, options);
   add_connection_options(*facts_command, options);
   facts_command->callback([&] { status = facts(options); });
+
+  auto* script_command =
+      app.add_subcommand("probe-script", "the probes as a script, for a host that SSH does not reach");
+  script_command->footer(
+      "It reads nothing from standard input, changes nothing, and ends by itself:\n"
+      "  trueup probe-script > probe.sh\n"
+      "  kubectl exec -i POD -- sh < probe.sh > POD.out      or: copy it there, and as root: sh probe.sh > HOST.out\n"
+      "  trueup audit --from-output POD.out\n"
+      "Each script carries a nonce of its own and may be run on many hosts, one output file for each. Its output is as\n"
+      "private as the host: it holds settings, though no secrets that are known as such.");
+  add_playbook(*script_command, options);
+  add_duration(*script_command, "--host-timeout", options.host_timeout, "limit of everything on one host")
+      ->default_str(duration_text(options.host_timeout));
+  script_command->callback([&] { status = probe_script(options); });
 
   auto* lint_command = app.add_subcommand("lint", "whether playbooks and inventories are right; touches no host");
   add_playbook(*lint_command, options);

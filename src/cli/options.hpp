@@ -21,8 +21,11 @@ struct Options {
   std::vector<std::string> inventories;
   std::vector<std::string> playbooks;
   std::string limit = "all";
+  std::string asked;  ///< explain: the id of a check, or the key of a finding; empty: all
   std::vector<std::string> tags;
   bool with_checks = true;  ///< false: facts are wanted, no verdicts
+  std::vector<std::string> from;         ///< files of facts, looked at instead of hosts
+  std::vector<std::string> from_output;  ///< files that a probe script printed, likewise
   std::string user;
   std::string private_key;
   bool become = false;

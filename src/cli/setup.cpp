@@ -165,6 +165,10 @@ std::vector<Host> selected_hosts(const Options& options, const Inventory& invent
   return *std::move(selected);
 }
 
+Result<std::string> read_input(const std::string& path) {
+  return path == "-" ? read_standard_input() : ControllerDisk().read(path);
+}
+
 Result<ProbingOptions> probing_options(const Options& options) {
   const auto account = own_account();
   ProbingOptions probing;

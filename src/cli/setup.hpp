@@ -26,6 +26,9 @@ void report_refused(const Host& host, Errors& errors);
 /// Jinja) is an error here.
 std::vector<Host> selected_hosts(const Options& options, const Inventory& inventory, Errors& errors);
 
+/// The file at `path`, or standard input where that is `-`.
+Result<std::string> read_input(const std::string& path);
+
 Result<ProbingOptions> probing_options(const Options& options);
 
 }  // namespace trueup

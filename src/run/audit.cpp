@@ -43,6 +43,13 @@ Environment read_environment(const Auditor& auditor, std::vector<ProbeOutput>& o
   return environment;
 }
 
+bool answered_all(const std::vector<ProbeOutput>& outputs) {
+  return std::all_of(outputs.begin(), outputs.end(), [](const ProbeOutput& output) {
+    return output.status == ProbeStatus::ok || output.status == ProbeStatus::absent ||
+           output.status == ProbeStatus::unknown;
+  });
+}
+
 std::optional<Error> assess_host(const Auditor& auditor, const Host& host, HostProbing probing, HostReport& report) {
   report.name = host.name;
   report.address = host.address;
@@ -55,13 +62,13 @@ std::optional<Error> assess_host(const Auditor& auditor, const Host& host, HostP
   }
   report.environment = read_environment(auditor, report.probes);
   for (auto& probe : report.probes) probe.output = {};  // read now; a thousand hosts' raw text would stay in memory
-  const auto answered = [](const ProbeOutput& output) {
-    return output.status == ProbeStatus::ok || output.status == ProbeStatus::absent ||
-           output.status == ProbeStatus::unknown;
-  };
-  const bool all_answered = std::all_of(report.probes.begin(), report.probes.end(), answered);
-  report.status = !report.error && all_answered ? HostStatus::audited : HostStatus::partial;
-  report.derived = derive(report.environment, host.consumers, auditor.knowledge);
+  report.status = !report.error && answered_all(report.probes) ? HostStatus::audited : HostStatus::partial;
+  return judge_host(auditor, host.consumers, report);
+}
+
+std::optional<Error> judge_host(const Auditor& auditor, const std::vector<DeclaredConsumer>& consumers,
+                                HostReport& report) {
+  report.derived = derive(report.environment, consumers, auditor.knowledge);
   auto facts = environment_to_json(report.environment);
   facts["derived"] = derived_to_json(report.derived);
   auto assessment = auditor.checks.assess(facts, auditor.check_limit);
@@ -69,7 +76,7 @@ std::optional<Error> assess_host(const Auditor& auditor, const Host& host, HostP
     report.assessment = *std::move(assessment);
     return std::nullopt;
   }
-  const auto why = with_context(assessment.error(), "on host " + host.name);
+  const auto why = with_context(assessment.error(), "on host " + report.name);
   if (!report.error) report.error = with_context(assessment.error(), "judging");
   return why;
 }

@@ -25,6 +25,13 @@ struct Auditor {
 /// Raw outputs -> environment. A probe whose output cannot be read becomes `unreadable` and its section unknown.
 Environment read_environment(const Auditor& auditor, std::vector<ProbeOutput>& outputs);
 
+/// Whether each probe said something, be it that the fact is absent or cannot be known.
+bool answered_all(const std::vector<ProbeOutput>& outputs);
+
+/// Environment -> derived facts -> findings: the rest of `report`, whose environment is set. Error: as of `assess_host`.
+std::optional<Error> judge_host(const Auditor& auditor, const std::vector<DeclaredConsumer>& consumers,
+                                HostReport& report);
+
 /// Raw outputs -> environment -> derived facts -> findings, into `report`. Returns an expression that took too long, by its
 /// check's name: the host is then not judged (nor is any after it), and the run must end.
 std::optional<Error> assess_host(const Auditor& auditor, const Host& host, HostProbing probing, HostReport& report);

@@ -39,14 +39,6 @@ using Clock = Watch::Clock;
 constexpr auto kClosingLimit = 2s;  // for what goes in order: channel and session closed, the shell's end awaited
 constexpr auto kProgressEvery = 200ms;
 
-std::string random_hex(std::size_t bytes) {
-  std::string raw(bytes, '\0');
-  if (::getentropy(raw.data(), raw.size()) != 0) throw std::system_error(errno, std::generic_category(), "getentropy");
-  std::string text;
-  for (const char byte : raw) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
-}
-
 // The probes of a playbook as they travel: together where one account does it all, else by level.
 struct Loads {
   explicit Loads(const Playbook& playbook) {
@@ -380,6 +372,14 @@ class Run {
 };
 
 }  // namespace
+
+std::string random_hex(std::size_t bytes) {
+  std::string raw(bytes, '\0');
+  if (::getentropy(raw.data(), raw.size()) != 0) throw std::system_error(errno, std::generic_category(), "getentropy");
+  std::string text;
+  for (const char byte : raw) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
 
 std::optional<Error> probe_hosts_over(const TransportFor& transport_for, const std::vector<Host>& hosts,
                                       const Playbook& playbook, const ProbingOptions& options,

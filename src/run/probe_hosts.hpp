@@ -24,6 +24,9 @@ struct ProbingOptions {
   std::optional<Secret> become_password;
 };
 
+/// So many bytes of the system's generator, as hex digits: nonces and tags.
+std::string random_hex(std::size_t bytes);
+
 /// What came of one host.
 struct HostProbing {
   std::size_t host = 0;                 ///< index into the hosts given
