@@ -165,7 +165,7 @@ class TheIncident(LabTest):
             on(host, "systemctl restart dbus.service && systemctl is-active ssh.service")
             record = self.record(host)
             self.assertIn(
-                f"/trueup-lab/{record['number']}/", pathlib.Path(f"/proc/{record['init'][0]}/cgroup").read_text()
+                f"/trueup-lab/{record['cgroup']}/", pathlib.Path(f"/proc/{record['init'][0]}/cgroup").read_text()
             )
             self.assertEqual(
                 on(host, "systemctl is-system-running", check=False).strip(),
@@ -405,7 +405,7 @@ class TheEnd(LabTest):
         """What a host has left on this machine."""
         group = [
             top
-            for top in pathlib.Path("/sys/fs/cgroup").glob(f"**/trueup-lab/{record['number']}")
+            for top in pathlib.Path("/sys/fs/cgroup").glob(f"**/trueup-lab/{record['cgroup']}")
             if any(top.rglob("cgroup.procs"))
         ]
         mounts = pathlib.Path("/proc/self/mountinfo").read_text()

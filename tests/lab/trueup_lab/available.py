@@ -106,6 +106,7 @@ def _try_container(directory):
         if os.path.islink(f"/{name}"):
             (root / name).symlink_to(os.readlink(f"/{name}"))
     number, lock = host.claim_address()
+    group = f"{number}-{os.getpid()}"
     try:
         done = subprocess.run(
             [
@@ -124,13 +125,13 @@ def _try_container(directory):
             capture_output=True,
             text=True,
             timeout=20,
-            preexec_fn=lambda: host._join_cgroup(number),
+            preexec_fn=lambda: host._join_cgroup(group),
         )
         if done.returncode:
             return f"systemd-nspawn does not work: {' '.join((done.stderr or done.stdout).split())[:200]}"
     except (OSError, subprocess.SubprocessError) as error:
         return f"systemd-nspawn does not work: {error}"
     finally:
-        host._remove_cgroup(number)
+        host._remove_cgroup(group)
         os.close(lock)
     return None

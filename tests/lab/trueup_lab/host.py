@@ -110,16 +110,16 @@ def _hierarchies():
                 yield fields.split()[4]
 
 
-def _join_cgroup(number):
+def _join_cgroup(name):
     for top in _hierarchies():
-        group = pathlib.Path(top) / "trueup-lab" / str(number)
+        group = pathlib.Path(top) / "trueup-lab" / name
         group.mkdir(parents=True, exist_ok=True)
         (group / "cgroup.procs").write_text("0")
 
 
-def _remove_cgroup(number):
+def _remove_cgroup(name):
     for top in _hierarchies():
-        group = pathlib.Path(top) / "trueup-lab" / str(number)
+        group = pathlib.Path(top) / "trueup-lab" / name
         for directory, _, _ in os.walk(group, topdown=False):
             with contextlib.suppress(OSError):
                 os.rmdir(directory)
@@ -174,7 +174,7 @@ def _mount_filesystems(host, case):
 def _become_host(host, case, plan):
     """In the child that becomes nspawn: mounts, writes the files, and executes it. Does not return."""
     system.die_with_parent()
-    _join_cgroup(plan["number"])
+    _join_cgroup(plan["cgroup"])
     system.unshare_mounts()
     system.mount("proc", "/proc", "proc")
     top = _make_disk(host, plan["disk"])
@@ -312,9 +312,10 @@ def up(cases, suite, say, owner=None, disk=None, real_nvcc=False):
                     shutil.copy(hosts[0].directory / name, host.directory / name)
             private, public = _new_key(host.directory / "host_key")
             (host.directory / "known_hosts").write_text(f"127.10.0.{number} {' '.join(public.split()[:2])}\n")
-            host.update(
-                number=number, base=str(image), disk=disk, mounts=[entry["path"] for entry in case.get("mounts", [])]
-            )
+            # Not the number alone: the next host may have it while the last one's group is being removed.
+            cgroup = f"{number}-{os.getpid()}"
+            mounts = [entry["path"] for entry in case.get("mounts", [])]
+            host.update(number=number, cgroup=cgroup, base=str(image), disk=disk, mounts=mounts)
             toolkits = [
                 entry["path"]
                 for entry in case.get("cuda_toolkits", [])
@@ -324,6 +325,7 @@ def up(cases, suite, say, owner=None, disk=None, real_nvcc=False):
                 {
                     "case": case,
                     "number": number,
+                    "cgroup": cgroup,
                     "base": str(image),
                     "disk": disk,
                     "real_nvcc": toolkits if real_nvcc else [],
@@ -559,8 +561,8 @@ def _gone(process, limit=10.0):
 
 def _remove(host):
     record = host.read() or {}
-    if record.get("number"):
-        _remove_cgroup(record["number"])
+    if record.get("cgroup"):
+        _remove_cgroup(record["cgroup"])
     shutil.rmtree(host.directory, ignore_errors=True)
 
 
