@@ -243,8 +243,11 @@ _libcuda() {
   done
 }
 
-# USER GROUPS: device nodes of GPUs that it may not open. Where there are access lists nobody can tell from the mode.
+# USER GROUPS: device nodes of GPUs that it cannot open. Where there are access lists nobody can tell from the mode. In a
+# container no program of the driver makes a node that is not there.
 _denied() {
+  [ ! -c /dev/nvidiactl ] || [ -e /dev/nvidia-uvm ] || ! systemd-detect-virt -cq || kv denied /dev/nvidia-uvm
+  [ "$(id -u "$1")" != 0 ] || return 0
   ls -ln /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-uvm 2>/dev/null | awk -v uid="$(id -u "$1")" -v gids=" $2 " '
     $1 !~ /^c/ || $1 ~ /\+$/ { next }
     { may = substr($1, $3 == uid ? 2 : index(gids, " " $4 " ") ? 5 : 8, 2) }
@@ -407,7 +410,7 @@ _service_details() {
     _word=$(timeout 2 getent group "$_word" 2>/dev/null | cut -d : -f 3)
     [ -z "$_word" ] || _groups="$_groups $_word"
   done
-  [ "$(id -u "$_account")" = 0 ] || _denied "$_account" "$_groups"
+  _denied "$_account" "$_groups"
   _word=$(printf '%s\n' "$_vars" | _value HOME)
   [ -n "$_word" ] || _word=$(printf '%s\n' "$_entry" | cut -d : -f 6)
   bounded 5 _cache_dirs "$_word" "$(kv home "$_word"; printf '%s\n' "$_vars" | env_allow | sed 's/^/env./')"

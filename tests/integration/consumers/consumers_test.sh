@@ -105,6 +105,13 @@ is 'quota of another device' "$(on /dev/sda1 'a\tyes\tyes\t/home/x\t/home/x' | c
 is 'quota of a device under another name counts where HOME is' \
   "$(on /dev/mapper/x 'home\tyes\tyes\t/home/x\t/home/x\na\tyes\tyes\t/y\t/y' | cut -d '|' -f 6 | tr '\n' ' ')" 'yes no '
 
+denied() {
+  (ls() { printf 'crw-rw---- 1 0 44 195, 0 Jan 1 00:00 /dev/nvidia0\ncrw-rw-rw- 1 0 0 195, 255 Jan 1 00:00 /dev/nvidiactl\n%s\n' \
+    'crw-rw----+ 1 0 0 511, 0 Jan 1 00:00 /dev/nvidia-uvm'; }; id() { echo 1000; }; _denied user "$1") | tr '\n' '|'
+}
+is 'nodes of a group that is not its own' "$(denied '1000 27')" 'denied=/dev/nvidia0|'
+is 'nodes of a group that is' "$(denied '1000 44')" ''
+
 quotas() { cat >"$tree/quota.txt"; (command() { echo quota; }; may_run() { :; }; timeout() { cat "$tree/quota.txt"; }; _quotas user) | tr '\n' '|'; }
 is 'quotas that are used up: blocks, files, grace that ended' "$(quotas <<'EOF'
 Disk quotas for user user (uid 1000):
