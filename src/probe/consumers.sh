@@ -518,8 +518,9 @@ _process_details() {
   esac
   _word=$(printf '%s\n' "$_apps" | awk -F ', *' -v pid="$_pid" '$1 == pid && $2 ~ /^[0-9]+$/ { print $2; exit }')
   [ -z "$_word" ] || kv memory_bytes "$_word"
+  # In a container the same names are other directories.
   _word=$(printf '%s\n' "$_vars" | _value LD_LIBRARY_PATH)
-  [ -z "$_word" ] || kv libcuda "$(bounded 2 _libcuda "$_word")"
+  [ -z "$_word" ] || [ "$(readlink "/proc/$_pid/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] || kv libcuda "$(bounded 2 _libcuda "$_word")"
 }
 
 # Records of both, as far as there is time, and a mark at the end of each.
