@@ -374,7 +374,17 @@ def _console(host):
         text = (host.directory / "console.log").read_text(errors="replace").strip()
     except OSError:
         text = ""
-    return "\n".join(text.splitlines()[-15:]) or "no output"
+    return "\n".join(text.splitlines()[-15:]) or "no output" + _shortage()
+
+
+def _shortage():
+    """What makes systemd stop without a word: each host takes some seven inotify instances of root's."""
+    limit = int(pathlib.Path("/proc/sys/fs/inotify/max_user_instances").read_text())
+    used = 0
+    for descriptor in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            used += os.readlink(descriptor) == "anon_inode:inotify"
+    return f"; {used} of {limit} inotify instances (fs.inotify.max_user_instances) are in use" if used + 7 > limit else ""
 
 
 def _wait_for_boot(host, number):
