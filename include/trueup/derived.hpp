@@ -58,7 +58,7 @@ struct Resolution {
   std::string unit;
   bool claimed = true;            ///< false: nobody is known to use the environment; findings are warnings at most
   std::string python_env;
-  std::string library;            ///< `flashinfer`, `torch_extensions`, `triton`, `torch` (the wheel: may the driver run it)
+  std::string library;            ///< `flashinfer`, `torch_extensions`, `triton`, `sglang`, `deep_gemm`, `tvm_ffi`, `tilelang`, `torch` (the wheel: may the driver run it)
   std::string library_version;
   std::string env_source;
 
@@ -68,6 +68,7 @@ struct Resolution {
   std::string rule_detail;        ///< `CUDA_HOME, CUDA_PATH unset; no nvcc on PATH (/usr/bin:/bin)`
   std::string compiler;           ///< absolute path of what would run: nvcc, ptxas; empty: none
   std::optional<Version> compiler_version;
+  std::string better_toolkit;     ///< broken by its compiler: a toolkit on this host with which it would work; empty: none
   std::optional<Version> asked_version;  ///< what the library believes the toolkit is
   std::string asked_from;         ///< `nvcc`, `torch.version.cuda`, or empty
   std::optional<Version> torch_cuda;
@@ -98,10 +99,25 @@ struct CacheVerdict {
   std::vector<std::string> evidence;
 };
 
+/// A library of a consumer's wheels that its LD_LIBRARY_PATH replaces by another copy.
+struct Shadow {
+  std::string consumer;
+  std::string unit;
+  bool claimed = true;
+  std::string python_env;
+  std::string directory;          ///< as LD_LIBRARY_PATH names it
+  std::string library;            ///< `libcublas.so.12`
+  std::string found;              ///< version there; empty: its file does not tell
+  std::string package;            ///< whose copy does not come to its turn: `nvidia-cublas-cu12`
+  std::string shipped;            ///< that package's version
+  Outcome outcome = Outcome::unknown;  ///< risk: another version than the one shipped; broken: an older one; ok: the same
+};
+
 struct Derived {
   std::vector<Consumer> consumers;
   std::vector<Resolution> resolutions;
   std::vector<CacheVerdict> caches;
+  std::vector<Shadow> shadows;
   std::map<std::string, std::string> cuda_versions;  ///< the host's different "CUDA versions", apart by name: driver_max, default_toolkit, ...
 };
 

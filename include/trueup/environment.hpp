@@ -149,6 +149,13 @@ struct PythonPackage {
   friend bool operator==(const PythonPackage&, const PythonPackage&) = default;
 };
 
+/// A CUDA library that an extension module of an environment is linked to.
+struct PythonLink {
+  std::string file;                        ///< below site-packages: `vllm/_C.abi3.so`
+  std::string needs;                       ///< as its ELF header names it: `libcudart.so.13`
+  friend bool operator==(const PythonLink&, const PythonLink&) = default;
+};
+
 struct PythonEnv {
   std::string path;                        ///< prefix: `/root/venv_sglang211`
   std::string site_packages;
@@ -159,6 +166,7 @@ struct PythonEnv {
   std::string flashinfer_gate;             ///< CUDA version that the installed source demands for SM 12.x (`12.9`), `none`: it
                                            ///< has no gate; empty: could not be read or no FlashInfer
   std::map<std::string, std::string> ptxas;   ///< file in triton/backends/nvidia/bin -> its version
+  std::vector<PythonLink> links;           ///< of the extension modules of engines, from their ELF headers
   std::vector<std::string> bin;            ///< of: ninja, nvcc, python3 in its bin directory
   bool python_h = false;                   ///< Python.h of its interpreter is there
   FieldReasons unknown;
@@ -249,6 +257,8 @@ struct JitCache {
   std::string op;                          ///< module name; empty: the record is about the version directory itself
   std::string cuda_home;                   ///< from build.ninja
   std::vector<std::string> targets;        ///< `compute_120f` ... from build.ninja
+  std::vector<std::string> needed;         ///< CUDA libraries that the module is linked to, from its ELF header
+  std::vector<std::string> built_by;       ///< CUDA releases that the artifacts name themselves: `12.8`
   std::string python_env;                  ///< environment whose paths build.ninja names
   bool built = false;                      ///< a module (.so) is there
   bool empty_set_mark = false;             ///< flashinfer_jit.log or generated/ directly below the version directory
@@ -257,6 +267,17 @@ struct JitCache {
   std::uint64_t size_bytes = 0;
   FieldReasons unknown;                    ///< e.g. targets: "build.ninja is a link that leaves the cache"
   friend bool operator==(const JitCache&, const JitCache&) = default;
+};
+
+/// A directory in which the loader or the linker looks for libraries: one that a consumer's LD_LIBRARY_PATH names, or one
+/// of the system's own.
+struct LibraryDir {
+  std::string path;                        ///< as it is named
+  std::string resolved;                    ///< links followed; empty: no such directory
+  bool system = false;                     ///< the loader looks there without being told
+  std::map<std::string, std::string> libraries;  ///< CUDA libraries: name -> the file that it leads to, `libcublas.so.12.4.5.8`
+  FieldReasons unknown;
+  friend bool operator==(const LibraryDir&, const LibraryDir&) = default;
 };
 
 /// A log line that a signature of the playbook matched.
@@ -337,6 +358,7 @@ struct Environment {
   Fact<std::vector<GpuProcess>> processes;
   Fact<Login> login;
   Fact<std::vector<JitCache>> caches;
+  Fact<std::vector<LibraryDir>> library_dirs;
   Fact<std::vector<JournalLine>> journal;
   Fact<std::vector<SystemPackage>> packages;
   Fact<std::vector<Kernel>> kernels;

@@ -147,6 +147,12 @@ struct Fields<PythonPackage> {
 };
 
 template <>
+struct Fields<PythonLink> {
+  using R = PythonLink;
+  static constexpr auto list = std::tuple{Field{"file", &R::file}, Field{"needs", &R::needs}};
+};
+
+template <>
 struct Fields<PythonEnv> {
   using R = PythonEnv;
   static constexpr auto list = std::tuple{Field{"path", &R::path},
@@ -157,6 +163,7 @@ struct Fields<PythonEnv> {
                                           Field{"torch_cuda", &R::torch_cuda},
                                           Field{"flashinfer_gate", &R::flashinfer_gate},
                                           Field{"ptxas", &R::ptxas},
+                                          Field{"links", &R::links},
                                           Field{"bin", &R::bin},
                                           Field{"python_h", &R::python_h},
                                           Field{"unknown", &R::unknown}};
@@ -242,6 +249,8 @@ struct Fields<JitCache> {
                                           Field{"op", &R::op},
                                           Field{"cuda_home", &R::cuda_home},
                                           Field{"targets", &R::targets},
+                                          Field{"needed", &R::needed},
+                                          Field{"built_by", &R::built_by},
                                           Field{"python_env", &R::python_env},
                                           Field{"built", &R::built},
                                           Field{"empty_set_mark", &R::empty_set_mark},
@@ -249,6 +258,14 @@ struct Fields<JitCache> {
                                           Field{"modified", &R::modified},
                                           Field{"size_bytes", &R::size_bytes},
                                           Field{"unknown", &R::unknown}};
+};
+
+template <>
+struct Fields<LibraryDir> {
+  using R = LibraryDir;
+  static constexpr auto list =
+      std::tuple{Field{"path", &R::path}, Field{"resolved", &R::resolved}, Field{"system", &R::system},
+                 Field{"libraries", &R::libraries}, Field{"unknown", &R::unknown}};
 };
 
 template <>
@@ -328,6 +345,7 @@ struct Fields<Environment> {
                                           Field{"processes", &R::processes},
                                           Field{"login", &R::login},
                                           Field{"caches", &R::caches},
+                                          Field{"library_dirs", &R::library_dirs},
                                           Field{"journal", &R::journal},
                                           Field{"packages", &R::packages},
                                           Field{"kernels", &R::kernels},
@@ -380,6 +398,7 @@ struct Fields<Resolution> {
                                           Field{"rule_detail", &R::rule_detail},
                                           Field{"compiler", &R::compiler},
                                           Field{"compiler_version", &R::compiler_version},
+                                          Field{"better_toolkit", &R::better_toolkit},
                                           Field{"asked_version", &R::asked_version},
                                           Field{"asked_from", &R::asked_from},
                                           Field{"torch_cuda", &R::torch_cuda},
@@ -411,10 +430,21 @@ struct Fields<CacheVerdict> {
 };
 
 template <>
+struct Fields<Shadow> {
+  using R = Shadow;
+  static constexpr auto list =
+      std::tuple{Field{"consumer", &R::consumer},     Field{"unit", &R::unit},           Field{"claimed", &R::claimed},
+                 Field{"python_env", &R::python_env}, Field{"directory", &R::directory}, Field{"library", &R::library},
+                 Field{"found", &R::found},           Field{"package", &R::package},     Field{"shipped", &R::shipped},
+                 Field{"outcome", &R::outcome}};
+};
+
+template <>
 struct Fields<Derived> {
   using R = Derived;
-  static constexpr auto list = std::tuple{Field{"consumers", &R::consumers}, Field{"resolutions", &R::resolutions},
-                                          Field{"caches", &R::caches}, Field{"cuda_versions", &R::cuda_versions}};
+  static constexpr auto list =
+      std::tuple{Field{"consumers", &R::consumers}, Field{"resolutions", &R::resolutions}, Field{"caches", &R::caches},
+                 Field{"shadows", &R::shadows}, Field{"cuda_versions", &R::cuda_versions}};
 };
 
 /// Calls `visit(field)` for each field of `Record`, in order.
