@@ -1,6 +1,6 @@
 # Who may run CUDA code on this host: what several probes start from. Read in front of each, after lib.sh. For them:
 # bounded, as_owner, network_mounts, passwd_entry, services, processes, consumers, need_all, python_prefixes,
-# $newline. The rest is ours.
+# $elf_reader, $newline. The rest is ours.
 
 newline='
 '
@@ -24,6 +24,59 @@ network_mounts() {
   awk '{ for (i = 7; i < NF && $i != "-"; i++) ; if ($(i + 1) ~ /^(nfs|cifs|smb|ceph|lustre|gpfs|glusterfs|beegfs|9p|afs|autofs|fuse|wekafs|virtiofs)/)
     print $5 }' /proc/self/mountinfo
 }
+
+# Text for a shell that runs as somebody else. elf_needed FILE: the CUDA libraries that a 64-bit ELF file is linked to, a line
+# each: its DT_NEEDED entries (elf(5)). What else its string table holds may be left from before it was patched.
+# cuda_release FILE...: the CUDA releases of the assemblers that made these cubins.
+elf_reader='
+_numbers="function u(o, n,  v) { v = 0; while (n-- > 0) v = v * 256 + b[o + n]; return v } { for (i = 1; i <= NF; i++) b[k++] = \$i }"
+elf_needed() {
+  _file=$1
+  set -- $(od -An -v -tu1 -N 4096 "$_file" 2>/dev/null | awk "$_numbers
+    END {
+      if (u(0, 4) != 1179403647 || b[4] != 2 || b[5] != 1) exit
+      p = u(32, 8)
+      for (n = u(56, 2); n-- > 0 && p + 56 <= k; p += u(54, 2)) {
+        if (u(p, 4) == 2) dynamic = sprintf(\"%.0f %.0f\", u(p + 8, 8), u(p + 32, 8))
+        if (u(p, 4) == 1) loads = loads sprintf(\" %.0f %.0f %.0f\", u(p + 8, 8), u(p + 16, 8), u(p + 32, 8))
+      }
+      if (dynamic != \"\") print dynamic loads
+    }")
+  [ $# -ge 5 ] && [ "$2" -le 65536 ] || return 0
+  _at="-j $1 -N $2"
+  shift 2
+  set -- $(od -An -v -tu1 $_at "$_file" 2>/dev/null | awk -v loads="$*" "$_numbers
+    END {
+      for (i = 0; i + 16 <= k && u(i, 8) > 0; i += 16) {
+        if (u(i, 8) == 1) names = names sprintf(\" %.0f\", u(i + 8, 8))
+        if (u(i, 8) == 5) at = u(i + 8, 8)
+        if (u(i, 8) == 10) size = u(i + 8, 8)
+      }
+      n = split(loads, load, \" \")
+      for (i = 1; i + 2 <= n; i += 3) if (at >= load[i + 1] + 0 && at < load[i + 1] + load[i + 2]) {
+        printf \"%.0f %.0f%s\", at - load[i + 1] + load[i] + 1, size, names; exit }
+    }")
+  [ $# -ge 3 ] && [ "$2" -le 33554432 ] || return 0
+  _at=$1 _size=$2
+  shift 2
+  tail -c "+$_at" "$_file" 2>/dev/null | head -c "$_size" | tr "\000" "\n" | awk -v names="$*" "
+    BEGIN { n = split(names, name, \" \") }
+    /^.*[.]so[.]/ { for (i = 1; i <= n; i++) if (name[i] + 0 >= at + 0 && name[i] + 0 <= at + length(\$0)) print substr(\$0, name[i] - at + 1) }
+    { at += length(\$0) + 1 }" |
+    grep -xE "lib(cuda|cudart|cublas|cublasLt|cudnn|nccl|nvrtc|nvJitLink|cusparse|cusolver|cufft|curand)\.so\.[0-9]+" | sort -u
+}
+cuda_release() {
+  for _file do
+    od -An -v -tu1 -N 24 "$_file" 2>/dev/null | awk "$_numbers
+      END { if (u(0, 4) == 1179403647 && u(18, 2) == 190) { if (b[8] >= 8) print \"text\"; else if (u(20, 4) >= 100) printf \"%d.%d\n\", u(20, 4) / 10, u(20, 4) % 10 } }"
+  done | sort -u | while read -r _release; do
+    if [ "$_release" = text ]; then
+      head -q -c 1048576 "$@" 2>/dev/null | grep -aoE "release [0-9]+\.[0-9]+, V" | sed "s/release //; s/,.*//"
+    else echo "$_release"
+    fi
+  done | sort -u
+}
+'
 
 # Words of a systemd property: blanks between them, "..." with backslashes, '...', $'...'.
 _words() {
@@ -211,10 +264,12 @@ _env_of_process() {
 # Of records as `services` and `processes` print them, the directories where JIT libraries keep what they built: lines KIND
 # TAB PATH, each once.
 cache_roots() {
-  awk '
+  awk -v all="$1" '
     function out(kind, path) { if (path ~ /^\/./ && !seen[kind, path]++) print kind "\t" path }
+    function or_else(name, path) { return name in set ? set[name] : path }
     { at = index($0, "="); key = substr($0, 1, at - 1); value = substr($0, at + 1) }
     key == "home" { home = value }
+    key == "user" { user = value; gsub(/[^A-Za-z0-9_.-]/, "_", user) }
     # What the running process has counts; the unit says what the next one gets.
     key ~ /^(unit_env|process_env|env)\./ { sub(/^[^.]*\./, "", key); if (value != "") set[key] = value }
     $0 == "" {
@@ -222,13 +277,22 @@ cache_roots() {
       # Without a home, a name that is no path.
       if (home == "") home = "?"
       sub(/\/+$/, "", home)
-      base = "FLASHINFER_WORKSPACE_BASE" in set ? set["FLASHINFER_WORKSPACE_BASE"] : home
-      cache = "XDG_CACHE_HOME" in set ? set["XDG_CACHE_HOME"] : home "/.cache"
-      out("flashinfer", base "/.cache/flashinfer")
-      out("torch_extensions", "TORCH_EXTENSIONS_DIR" in set ? set["TORCH_EXTENSIONS_DIR"] : cache "/torch_extensions")
-      triton = "TRITON_HOME" in set ? set["TRITON_HOME"] : home
-      out("triton", "TRITON_CACHE_DIR" in set ? set["TRITON_CACHE_DIR"] : triton "/.triton/cache")
-      home = ""; split("", set)
+      cache = or_else("XDG_CACHE_HOME", home "/.cache")
+      out("flashinfer", or_else("FLASHINFER_WORKSPACE_BASE", home) "/.cache/flashinfer")
+      out("torch_extensions", or_else("TORCH_EXTENSIONS_DIR", cache "/torch_extensions"))
+      out("triton", or_else("TRITON_CACHE_DIR", or_else("TRITON_HOME", home) "/.triton/cache"))
+      if (all != "") {
+        if (user != "") out("inductor", or_else("TORCHINDUCTOR_CACHE_DIR", "/tmp/torchinductor_" user))
+        out("deep_gemm", or_else("DG_JIT_CACHE_DIR", home "/.deep_gemm"))
+        out("deep_gemm", or_else("SGLANG_DG_CACHE_DIR", cache "/deep_gemm"))
+        out("tvm_ffi", or_else("TVM_FFI_CACHE_DIR", home "/.cache/tvm-ffi"))
+        out("tilelang", or_else("TILELANG_CACHE_DIR", home "/.tilelang/cache"))
+        vllm = or_else("VLLM_CACHE_ROOT", cache "/vllm")
+        out("vllm", vllm "/torch_compile_cache")
+        out("deep_gemm", vllm "/deep_gemm")
+        out("compute", or_else("CUDA_CACHE_PATH", home "/.nv/ComputeCache"))
+      }
+      home = user = ""; split("", set)
     }'
 }
 
@@ -343,6 +407,14 @@ _unit_variables() {
   done
 }
 
+# STATUS of the search that gave $_env: none found is not the same as a search that was cut.
+_python_env_found() {
+  case $1$_env in
+  124|143) kv unknown.python_env 'the search for it took too long' ;;
+  *) kv python_env "$_env" ;;
+  esac
+}
+
 _service() {
   kv unit "$(_of Id)"
   kv state "$(_of ActiveState)"
@@ -379,6 +451,7 @@ _service() {
     sed -n 's/^!/unknown.unit_env=/p' | head -n 1
 
   _env=$(bounded 3 _python_env "$_argv" "$(printf '%s\n' "$_variables" | _value PATH)")
+  _ended=$?
   _vars=
   if [ "${_pid:-0}" != 0 ]; then
     _vars=$(bounded 2 _environ "$_pid")
@@ -386,10 +459,12 @@ _service() {
     else kv unknown.process_env "no permission to read /proc/$_pid/environ"
     fi
     case $_env in
-    ''|/usr|/usr/local) _env=$(bounded 3 _env_of_process "$_pid" "$(_command "$_pid")") ;;
+    ''|/usr|/usr/local)
+      _env=$(bounded 3 _env_of_process "$_pid" "$(_command "$_pid")")
+      _ended=$? ;;
     esac
   fi
-  kv python_env "$_env"
+  _python_env_found $_ended
   [ -z "$_details" ] || _service_details
   end_record
 }
@@ -501,7 +576,8 @@ processes() {
     [ -z "$_details" ] || _process_details
     printf '%s\n' "$_vars" | env_allow | sed 's/^/env./'
     if [ "$(readlink "/proc/$_pid/ns/mnt")" = "$(readlink /proc/self/ns/mnt)" ]; then
-      kv python_env "$(bounded 3 _env_of_process "$_pid" "$_argv")"
+      _env=$(bounded 3 _env_of_process "$_pid" "$_argv")
+      _python_env_found $?
     else kv unknown.python_env 'it has file systems of its own (a container): not looked into'
     fi
     end_record
