@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/text.hpp"
+#include "derive/resolve.hpp"
 
 namespace trueup {
 namespace {
@@ -20,10 +21,28 @@ std::string flashinfer_base(const Consumer& consumer) {
   return base.empty() ? "" : clean_path(base) + "/.cache/flashinfer";
 }
 
-std::string extensions_base(const Consumer& consumer) {
-  const auto moved = variable(consumer.env, "TORCH_EXTENSIONS_DIR").value_or("");
-  if (!moved.empty()) return clean_path(moved);
-  return consumer.home.empty() ? "" : clean_path(consumer.home) + "/.cache/torch_extensions";
+// Where a consumer's variables put the caches of a kind; none: its home is not known.
+std::vector<std::string> bases(const std::string& kind, const Consumer& consumer) {
+  const auto home = consumer.home.empty() ? std::string() : clean_path(consumer.home);
+  const auto cache = variable(consumer.env, "XDG_CACHE_HOME").value_or(home.empty() ? "" : home + "/.cache");
+  const auto moved = [&](const char* name, const std::string& otherwise) {
+    const auto value = variable(consumer.env, name).value_or("");
+    return value.empty() ? otherwise : clean_path(value);
+  };
+  const auto below = [](const std::string& base, const char* rest) { return base.empty() ? base : base + rest; };
+  const auto vllm = moved("VLLM_CACHE_ROOT", below(cache, "/vllm"));
+  if (kind == "flashinfer") return {flashinfer_base(consumer)};
+  if (kind == "torch_extensions") return {moved("TORCH_EXTENSIONS_DIR", below(cache, "/torch_extensions"))};
+  if (kind == "triton") return {moved("TRITON_CACHE_DIR", below(moved("TRITON_HOME", home), "/.triton/cache"))};
+  if (kind == "inductor") return {moved("TORCHINDUCTOR_CACHE_DIR", "/tmp/torchinductor_" + consumer.user)};
+  if (kind == "deep_gemm")
+    return {moved("DG_JIT_CACHE_DIR", below(home, "/.deep_gemm")),
+            moved("SGLANG_DG_CACHE_DIR", below(cache, "/deep_gemm")), below(vllm, "/deep_gemm")};
+  if (kind == "tvm_ffi") return {moved("TVM_FFI_CACHE_DIR", below(home, "/.cache/tvm-ffi"))};
+  if (kind == "tilelang") return {moved("TILELANG_CACHE_DIR", below(home, "/.tilelang/cache"))};
+  if (kind == "vllm") return {below(vllm, "/torch_compile_cache")};
+  if (kind == "compute") return {moved("CUDA_CACHE_PATH", below(home, "/.nv/ComputeCache"))};
+  return {};
 }
 
 bool below(std::string_view path, const std::string& base) {
@@ -45,16 +64,23 @@ class Judge {
 
   std::vector<CacheVerdict> all() {
     for (const auto& cache : items(host_.environment().caches)) {
-      if (cache.kind == "flashinfer") flashinfer(cache);
-      if (cache.kind == "torch_extensions") torch_extensions(cache);
+      const auto* user = user_of(cache);
+      if (user != nullptr) owner(cache, *user);
+      if (cache.kind == "flashinfer") flashinfer(cache, user);
+      if (cache.kind == "torch_extensions") torch_extensions(cache, user);
+      if (cache.kind == "triton" && user != nullptr) triton(cache, *user);
+      if (cache.kind == "tvm_ffi" && user != nullptr) sglang(cache, *user);
     }
     return std::move(verdicts_);
   }
 
  private:
-  const Claim* user_of(const JitCache& cache, std::string (*base)(const Consumer&)) const {
-    for (const auto& claim : claims_)
-      if (claim.consumer.kind != "unclaimed" && below(cache.path, base(claim.consumer))) return &claim;
+  const Claim* user_of(const JitCache& cache) const {
+    for (const auto& claim : claims_) {
+      if (claim.consumer.kind == "unclaimed") continue;
+      for (const auto& base : bases(cache.kind, claim.consumer))
+        if (below(cache.path, base)) return &claim;
+    }
     return nullptr;
   }
 
@@ -74,26 +100,74 @@ class Judge {
     return verdicts_.back();
   }
 
-  const Resolution* resolution_of(const Claim* user) const {
+  const Resolution* resolution_of(const Claim* user, std::string_view library) const {
     if (user == nullptr) return nullptr;
     const auto found = std::find_if(resolutions_.begin(), resolutions_.end(), [&](const Resolution& each) {
-      return each.consumer == user->consumer.id && each.library == "flashinfer";
+      return each.consumer == user->consumer.id && each.library == library;
     });
     return found == resolutions_.end() ? nullptr : &*found;
   }
 
-  void flashinfer(const JitCache& cache) {
-    const auto* user = user_of(cache, flashinfer_base);
+  // Somebody debugged with root's powers: what was built then cannot be replaced by who uses it.
+  void owner(const JitCache& cache, const Claim& user) {
+    if (cache.owner != "root" || user.consumer.user.empty() || user.consumer.user == "root") return;
+    const auto told = std::find_if(verdicts_.begin(), verdicts_.end(), [&](const CacheVerdict& each) {
+      return each.rule == "cache.any.owner" && each.kind == cache.kind && each.consumer == user.consumer.id;
+    });
+    if (told != verdicts_.end()) {
+      told->evidence.push_back(fmt::format("{}: owner {}", cache.path, cache.owner));
+      return;
+    }
+    auto& verdict = add(cache, &user, "cache.any.owner", Outcome::risk,
+                        fmt::format("root owns it, and {} runs as {}: a build there ends with \"Permission denied\"",
+                                    user.consumer.id, user.consumer.user));
+    verdict.evidence.push_back(fmt::format("{}: owner {}", cache.path, cache.owner));
+  }
+
+  void triton(const JitCache& cache, const Claim& user) {
+    const auto* package = user.python == nullptr ? nullptr : user.python->package("triton");
+    if (package == nullptr || package->installed == 0 || cache.modified == 0 || cache.modified >= package->installed)
+      return;
+    auto& verdict = add(cache, &user, "cache.triton.leftover", Outcome::ok,
+                        fmt::format("nothing in it is newer than triton {}: its key holds the compiler, so that the "
+                                    "entries are leftovers that nothing reads",
+                                    package->version));
+    verdict.evidence.push_back(fmt::format("{}: last written {}", cache.path, date_text(cache.modified)));
+    verdict.evidence.push_back(fmt::format("triton {} in {}: installed {}", package->version, user.python->path,
+                                           date_text(package->installed)));
+  }
+
+  // A module that exists is loaded without asking ninja; the toolkit is in neither its name nor that question.
+  void sglang(const JitCache& cache, const Claim& user) {
+    const auto* resolution = resolution_of(&user, "sglang");
+    if (resolution == nullptr || !cache.built || !cache.op.starts_with("sgl_kernel_jit_") || cache.cuda_home.empty() ||
+        resolution->root.empty())
+      return;
+    std::string change;
+    if (host_.resolved(cache.cuda_home) != host_.resolved(resolution->root))
+      change = fmt::format("its toolkit was {}, the service's is {}", cache.cuda_home, resolution->root);
+    for (const auto& link : items(host_.environment().cuda_links))
+      if (link.path == clean_path(cache.cuda_home) && cache.modified > 0 && link.changed > cache.modified)
+        change = fmt::format("{} was pointed to {} on {}", link.path, link.target, date_text(link.changed));
+    if (change.empty()) return;
+    auto& verdict = add(cache, &user, "cache.sgl.toolkit_unknown", Outcome::risk,
+                        fmt::format("SGLang loads this module as it is, whatever toolkit built it: {}", change));
+    verdict.evidence.push_back(
+        fmt::format("{}: built {} with {}", cache.path, date_text(cache.modified), cache.cuda_home));
+  }
+
+  void flashinfer(const JitCache& cache, const Claim* user) {
     if (cache.empty_set_mark && cache.archs.empty())
       add(cache, user, "cache.fi.empty_arch", Outcome::risk,
           fmt::format("some process of {} imported FlashInfer {} with an empty set of target architectures{}",
                       cache.owner, cache.version, cache.modified > 0 ? ", last on " + date_text(cache.modified) : ""));
-    const auto* resolution = resolution_of(user);
+    const auto* resolution = resolution_of(user, "flashinfer");
     if (resolution == nullptr) return;
     if (cache.version.empty() || cache.version == resolution->library_version) {
       baked_toolkit(cache, *user, *resolution);
       symlink_drift(cache, *user, *resolution);
       arch_mismatch(cache, *user, *resolution);
+      foreign_cudart(cache, *user, *resolution);
     }
     foreign_env(cache, *user, *resolution);
   }
@@ -138,6 +212,36 @@ class Judge {
                     directory_of(resolution.targets)));
   }
 
+  void foreign_cudart(const JitCache& cache, const Claim& user, const Resolution& resolution) {
+    static constexpr std::string_view kRuntime = "libcudart.so.";
+    if (!resolution.torch_cuda || user.python == nullptr) return;
+    for (const auto& needed : cache.needed) {
+      const auto major = needed.starts_with(kRuntime) ? Version::parse(needed.substr(kRuntime.size()))
+                                                      : fail(ErrorKind::not_found, "");
+      if (!major || major->major() == resolution.torch_cuda->major()) continue;
+      const auto objection = driver_objection({host_, knowledge_, user.consumer, *user.python}, *major);
+      const auto outcome = !objection.unknown.empty() ? Outcome::unknown
+                           : objection.value.empty()  ? Outcome::risk
+                                                      : Outcome::broken;
+      auto& verdict =
+          add(cache, &user, "cache.fi.foreign_cudart", outcome,
+              fmt::format("the module is linked to {}, and the torch of {} is built for CUDA {}: it brings the runtime "
+                          "of another stack into the process{}",
+                          needed, resolution.python_env, resolution.torch_cuda->text(),
+                          outcome == Outcome::broken ? ", which the driver does not know" : ""));
+      verdict.evidence.push_back(fmt::format("{}: NEEDED {}", cache.path, needed));
+      verdict.evidence.push_back(
+          fmt::format("torch.version.cuda of {} is {}", resolution.python_env, resolution.torch_cuda->text()));
+      if (!objection.value.empty()) verdict.evidence.push_back(objection.value);
+      if (!objection.unknown.empty()) verdict.evidence.push_back(objection.unknown);
+      if (resolution.compiler_version)
+        verdict.evidence.push_back(fmt::format(
+            "the service's compiler is CUDA {} ({}): what it builds next is linked to "
+            "libcudart.so.{}",
+            resolution.compiler_version->text(), resolution.rule_detail, resolution.compiler_version->major()));
+    }
+  }
+
   void foreign_env(const JitCache& cache, const Claim& user, const Resolution& resolution) {
     const auto* rule = rule_of(resolution.library_version);
     if (rule == nullptr || rule->rewrites || cache.python_env.empty() || cache.python_env == resolution.python_env)
@@ -159,9 +263,8 @@ class Judge {
   }
 
   // The lock is a file whose existence locks: one that a killed process left makes each later start wait for ever.
-  void torch_extensions(const JitCache& cache) {
+  void torch_extensions(const JitCache& cache, const Claim* user) {
     if (!cache.locked) return;
-    const auto* user = user_of(cache, extensions_base);
     if (!host_.environment().host.is_known() || cache.modified == 0) {
       add(cache, user, "cache.torch.stale_lock", Outcome::unknown, "the age of the lock cannot be told");
       return;

@@ -24,26 +24,23 @@ class Claims {
 
  private:
   void add_service(const Service& service) {
-    const auto why = service.unknown.find("python_env");
-    if (service.python_env.empty() && why == service.unknown.end()) return;
+    const auto no_python = why_unknown(service.unknown, "python_env");
+    if (service.python_env.empty() && no_python.empty()) return;
     Consumer consumer{"unit " + service.unit, "service",          service.unit, service.user,
                       service.home,           service.python_env, "unit",       service.unit_env};
     std::string unknown;
-    const auto reason = [&](const char* field) {
-      const auto found = service.unknown.find(field);
-      return found == service.unknown.end() ? std::string() : found->second;
-    };
     if (service.main_pid > 0 && service.process_env) {
       consumer.env = *service.process_env;
       consumer.env_source = "process";
       if (const auto home = variable(consumer.env, "HOME")) consumer.home = *home;
-    } else if (service.main_pid > 0 && service.unknown.contains("process_env")) {
-      unknown = fmt::format("the environment of the running process is unknown: {}", reason("process_env"));
-    } else if (service.unknown.contains("unit_env")) {
-      unknown = fmt::format("the unit's environment is unknown: {}", reason("unit_env"));
+    } else if (const auto no_env = why_unknown(service.unknown, "process_env");
+               service.main_pid > 0 && !no_env.empty()) {
+      unknown = fmt::format("the environment of the running process is unknown: {}", no_env);
+    } else if (const auto no_unit = why_unknown(service.unknown, "unit_env"); !no_unit.empty()) {
+      unknown = fmt::format("the unit's environment is unknown: {}", no_unit);
     }
     if (service.python_env.empty())
-      unknown = fmt::format("the Python environment of the unit is unknown: {}", why->second);
+      unknown = fmt::format("the Python environment of the unit is unknown: {}", no_python);
     consumer.differences = differences(service);
     add(std::move(consumer), std::move(unknown));
   }
@@ -71,14 +68,14 @@ class Claims {
   }
 
   void add_process(const GpuProcess& process) {
-    const auto no_python = process.unknown.find("python_env");
-    if (process.python_env.empty() && no_python == process.unknown.end()) return;
+    const auto no_python = why_unknown(process.unknown, "python_env");
+    if (process.python_env.empty() && no_python.empty()) return;
     const auto home = variable(process.env, "HOME").value_or("");
     std::string unknown;
     if (process.python_env.empty())
-      unknown = fmt::format("the Python environment of the process is unknown: {}", no_python->second);
-    else if (const auto no_env = process.unknown.find("env"); no_env != process.unknown.end())
-      unknown = fmt::format("the environment of the process is unknown: {}", no_env->second);
+      unknown = fmt::format("the Python environment of the process is unknown: {}", no_python);
+    else if (const auto no_env = why_unknown(process.unknown, "env"); !no_env.empty())
+      unknown = fmt::format("the environment of the process is unknown: {}", no_env);
     add({fmt::format("process {}", process.pid), "process", "", process.user, home, process.python_env, "process",
          process.env},
         std::move(unknown));
@@ -120,8 +117,8 @@ class Claims {
     for (const auto& python : items(environment_.python_envs))
       if (python.path == claim.consumer.python_env) {
         claim.python = &python;
-        if (const auto why = python.unknown.find("packages"); why != python.unknown.end() && claim.unknown.empty())
-          claim.unknown = fmt::format("the packages of {} are unknown: {}", python.path, why->second);
+        if (const auto why = why_unknown(python.unknown, "packages"); !why.empty() && claim.unknown.empty())
+          claim.unknown = fmt::format("the packages of {} are unknown: {}", python.path, why);
       }
     if (claim.python == nullptr && claim.unknown.empty())
       claim.unknown = fmt::format("the packages of {} were not read", claim.consumer.python_env);

@@ -7,22 +7,33 @@
 #include "derive/caches.hpp"
 #include "derive/consumers.hpp"
 #include "derive/resolve.hpp"
+#include "derive/shadows.hpp"
 
 namespace trueup {
 namespace {
 
 struct Library {
   const char* name;
-  const char* package;
+  std::initializer_list<const char*> packages;  ///< one of them brings it
   Resolution (*resolve)(const Subject&);
+
+  bool is_in(const PythonEnv& python) const {
+    return std::any_of(packages.begin(), packages.end(),
+                       [&](const char* package) { return python.package(package) != nullptr; });
+  }
 };
 
 // To add a JIT library: a function in a file of its own, and a row here.
-constexpr Library kLibraries[] = {
-    {"flashinfer", "flashinfer-python", resolve_flashinfer},
-    {"torch_extensions", "torch", resolve_torch_extensions},
-    {"triton", "triton", resolve_triton},
-    {"torch", "torch", resolve_torch},
+const Library kLibraries[] = {
+    {"flashinfer", {"flashinfer-python"}, resolve_flashinfer},
+    {"torch_extensions", {"torch"}, resolve_torch_extensions},
+    {"triton", {"triton"}, resolve_triton},
+    {"sglang", {"sglang"}, resolve_sglang},
+    {"deep_gemm", {"deep-gemm", "sgl-deep-gemm"}, resolve_deep_gemm},
+    {"tvm_ffi", {"apache-tvm-ffi"}, resolve_tvm_ffi},
+    {"tilelang", {"tilelang"}, resolve_tilelang},
+    {"vllm", {"vllm"}, resolve_vllm},
+    {"torch", {"torch"}, resolve_torch},
 };
 
 // Where a consumer's variables or packages could not be read, each library it may have is unknown.
@@ -41,6 +52,19 @@ Resolution unread(const Claim& claim, const Library& library) {
 
 bool has_gpu(const Environment& environment) {
   return environment.gpus.is_unknown() || !items(environment.gpus).empty();
+}
+
+// A toolkit that lies on the host and would do, where the one that the library finds does not.
+std::string better_toolkit(const Subject& subject, const Library& library, const Resolution& fault) {
+  if (fault.outcome != Outcome::broken || fault.reason == "driver_too_old" || fault.asked_from != "nvcc") return {};
+  for (const auto& toolkit : items(subject.host.environment().toolkits)) {
+    if (!toolkit.has_nvcc || toolkit.kind == "wheel" || toolkit.path == fault.root_resolved) continue;
+    auto consumer = subject.consumer;
+    consumer.env["CUDA_HOME"] = toolkit.path;
+    if (library.resolve({subject.host, subject.knowledge, consumer, subject.python}).outcome == Outcome::ok)
+      return toolkit.path;
+  }
+  return {};
 }
 
 std::string bundled_runtime(const PythonEnv& python) {
@@ -102,15 +126,18 @@ Derived derive(const Environment& environment, const std::vector<DeclaredConsume
         derived.resolutions.push_back(unread(claim, library));
         continue;
       }
-      if (claim.python->package(library.package) == nullptr) continue;
-      if (library.package == std::string_view("torch") && claim.python->torch_cuda == "none") continue;  // a CPU build
+      if (!library.is_in(*claim.python)) continue;
+      if (claim.python->torch_cuda == "none" && std::string_view(library.name).starts_with("torch"))
+        continue;  // a CPU build
       const Subject subject{host, knowledge, claim.consumer, *claim.python};
       auto resolution = library.resolve(subject);
       if (resolution.library == "flashinfer") resolution.history = flashinfer_history(host, claim, resolution);
+      resolution.better_toolkit = better_toolkit(subject, library, resolution);
       derived.resolutions.push_back(std::move(resolution));
     }
   }
   derived.caches = judge_caches(host, knowledge, claims, derived.resolutions);
+  derived.shadows = find_shadows(host, knowledge, claims);
   derived.cuda_versions = cuda_versions(host, knowledge, derived.resolutions);
   return derived;
 }

@@ -397,10 +397,10 @@ class FlashInfer {
         return unknown("target_not_in_tables", fmt::format("which compiler knows compute_{} is not in the tables of {}",
                                                            name, knowledge_.as_of));
       if (row->known_to(version)) continue;
-      say(fmt::format("nvcc {} does not know compute_{}: {}", version.text(), name, range_of(*row)));
+      say(fmt::format("nvcc {} does not know compute_{}: {}", version.text(), name, row->range_text()));
       return broken("target_unknown_to_compiler",
                     fmt::format("FlashInfer {} builds for compute_{}, which {} (CUDA {}) does not know: {}",
-                                version_.text(), name, compiler_.path, version.text(), range_of(*row)));
+                                version_.text(), name, compiler_.path, version.text(), row->range_text()));
     }
     for (const auto& gpu : result_.gpus_cc) {
       const auto compute_cap = Version::of(gpu);
@@ -415,11 +415,6 @@ class FlashInfer {
                                   join(result_.targets, " "), gpu));
     }
     return true;
-  }
-
-  static std::string range_of(const GpuTarget& row) {
-    return row.max_nvcc ? fmt::format("CUDA {} to {} do ({})", row.min_nvcc.text(), row.max_nvcc->text(), row.source)
-                        : fmt::format("it needs CUDA {} or newer ({})", row.min_nvcc.text(), row.source);
   }
 
   // A compiler that lies on the host where nothing looks.
@@ -444,6 +439,10 @@ class FlashInfer {
     if (!objection.unknown.empty()) return unknown("driver_unknown", objection.unknown);
     if (!objection.value.empty()) {
       say(objection.value);
+      if (stack_runs_without(subject_, compiler))
+        return broken("toolkit_beyond_driver",
+                      fmt::format("FlashInfer compiles with CUDA {} ({}) beside a torch of CUDA {}, and {}",
+                                  compiler.text(), root_.rule, result_.torch_cuda->text(), objection.value));
       return broken("driver_too_old",
                     fmt::format("FlashInfer compiles with CUDA {}, and {}", compiler.text(), objection.value));
     }

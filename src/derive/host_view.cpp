@@ -47,6 +47,11 @@ std::string date_text(std::int64_t seconds) {
   return fmt::format("{:%Y-%m-%d}", fmt::gmtime(static_cast<std::time_t>(seconds)));
 }
 
+std::string why_unknown(const FieldReasons& reasons, const std::string& field) {
+  const auto found = reasons.find(field);
+  return found == reasons.end() ? std::string() : found->second;
+}
+
 std::string HostView::resolved(std::string_view path) const {
   const auto clean = clean_path(path);
   for (const auto& toolkit : items(environment_.toolkits))
@@ -75,6 +80,22 @@ const Tool* HostView::tool(std::string_view path) const {
   return found == environment_.tools->end() ? nullptr : &*found;
 }
 
+LibraryFile::LibraryFile(const LibraryDir& directory, const std::string& library) {
+  const auto found = directory.libraries.find(library);
+  exists = found != directory.libraries.end();
+  if (!exists || found->second == library) return;
+  const auto& file = found->second;
+  const auto so = file.find(".so.");
+  if (so == file.npos) return;
+  if (auto told = Version::parse(file.substr(so + 4))) version = *std::move(told);
+}
+
+const LibraryDir* HostView::library_dir(std::string_view path) const {
+  for (const auto& directory : items(environment_.library_dirs))
+    if (!path.empty() && clean_path(directory.path) == clean_path(path)) return &directory;
+  return nullptr;
+}
+
 Nvcc HostView::nvcc_at(const std::string& root) const {
   Nvcc nvcc;
   nvcc.path = (root == "/" ? "" : root) + "/bin/nvcc";
@@ -84,8 +105,8 @@ Nvcc HostView::nvcc_at(const std::string& root) const {
     nvcc.executable = toolkit->nvcc_executable;
     nvcc.version = toolkit->version;
     nvcc.version_source = toolkit->version_source;
-    if (const auto why = toolkit->unknown.find("version"); !nvcc.version && why != toolkit->unknown.end())
-      nvcc.unknown = fmt::format("the version of {} is unknown: {}", nvcc.path, why->second);
+    if (const auto why = why_unknown(toolkit->unknown, "version"); !nvcc.version && !why.empty())
+      nvcc.unknown = fmt::format("the version of {} is unknown: {}", nvcc.path, why);
     return nvcc;
   }
   // A link to nvcc in another bin directory: a compiler, though no toolkit lies around it.
@@ -94,9 +115,8 @@ Nvcc HostView::nvcc_at(const std::string& root) const {
     nvcc.version = link->version;
     nvcc.version_source = "nvcc";
     if (!nvcc.version) {
-      const auto why = link->unknown.find("version");
-      nvcc.unknown = fmt::format("the version of {} is unknown{}", nvcc.path,
-                                 why == link->unknown.end() ? "" : ": " + why->second);
+      const auto why = why_unknown(link->unknown, "version");
+      nvcc.unknown = fmt::format("the version of {} is unknown{}", nvcc.path, why.empty() ? "" : ": " + why);
     }
     return nvcc;
   }
@@ -258,8 +278,8 @@ Told<Version> HostView::driver() const {
     for (const auto& text : driver.library_versions)
       if (const auto version = Version::parse(text); version && (!newest || *newest < *version)) newest = *version;
   if (newest) return {*newest, {}};
-  if (const auto why = driver.unknown.find("loaded"); why != driver.unknown.end())
-    return {{}, fmt::format("the loaded driver is unknown: {}", why->second)};
+  if (const auto why = why_unknown(driver.unknown, "loaded"); !why.empty())
+    return {{}, fmt::format("the loaded driver is unknown: {}", why)};
   return {{}, "no NVIDIA kernel module is loaded"};
 }
 

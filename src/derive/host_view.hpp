@@ -27,6 +27,9 @@ struct Told {
   std::string unknown = {};
 };
 
+/// Why `field` of a record is not known; empty: nothing says that it is not.
+std::string why_unknown(const FieldReasons& reasons, const std::string& field);
+
 /// What lies at `<root>/bin/nvcc`.
 struct Nvcc {
   std::string path;
@@ -36,6 +39,15 @@ struct Nvcc {
   std::string version_source;  ///< `nvcc` or `version.json`
   std::string unknown;         ///< why its version cannot be told
   const Toolkit* toolkit = nullptr;
+};
+
+/// A library in a directory: `libcublas.so.12` that leads to libcublas.so.12.4.5.8.
+struct LibraryFile {
+  bool exists = false;
+  std::optional<Version> version;  ///< absent: its file is named like the library and tells none
+
+  LibraryFile() = default;
+  LibraryFile(const LibraryDir& directory, const std::string& library);
 };
 
 /// The GPUs that a process sees, in CUDA's order.
@@ -64,6 +76,8 @@ class HostView {
   /// The first executable `name` in the directories of `search_path`; empty: none.
   Told<std::string> program(std::string_view name, std::string_view search_path) const;
   const Tool* tool(std::string_view path) const;
+  /// The directory that an entry of LD_LIBRARY_PATH names; null: not looked into.
+  const LibraryDir* library_dir(std::string_view path) const;
 
   VisibleGpus visible_gpus(const Variables& env) const;
   /// Version of the kernel driver in use (in WSL: of the library that stands for it).

@@ -204,6 +204,27 @@ class Loader {
       return TritonAssemblers{row.required_version("triton"), row.required_version("ptxas"),
                               row.version("ptxas_blackwell")};
     });
+    table(map, "jit_targets", knowledge_.jit_targets, [](RowReader& row) {
+      JitTarget target;
+      target.package = row.map().required_text("package");
+      target.versions = row.range();
+      if (row.map().get("compute_caps") != nullptr) target.compute_caps = row.versions("compute_caps");
+      target.target = row.map().required_text("target");
+      target.below_cuda = row.version("below_cuda");
+      target.below = row.map().text("below").value_or(target.target);
+      target.asks_torch = row.map().choice("asks", {"nvcc", "torch"}) == "torch";
+      target.min_nvcc = row.version("min_nvcc");
+      target.wants_cuda = row.version("wants_cuda");
+      target.source = row.source();
+      return target;
+    });
+    table(map, "vllm_wheels", knowledge_.vllm_wheels, [](RowReader& row) {
+      return VllmWheel{row.range(), row.required_version("cuda"), row.source()};
+    });
+    table(map, "wheel_libraries", knowledge_.wheel_libraries, [](RowReader& row) {
+      row.source();
+      return WheelLibrary{row.map().required_text("library"), row.map().required_text("package")};
+    });
     table(map, "torch_archs", knowledge_.torch_archs, [](RowReader& row) {
       return TorchArchs{row.versions("torch"), row.map().required_text("variant"), row.map().texts("archs"),
                         row.source()};
@@ -287,6 +308,18 @@ bool GpuTarget::known_to(const Version& compiler) const {
   return min_nvcc <= minor && (!max_nvcc || minor <= *max_nvcc);
 }
 
+std::string GpuTarget::range_text() const {
+  return max_nvcc ? fmt::format("CUDA {} to {} do ({})", min_nvcc.text(), max_nvcc->text(), source)
+                  : fmt::format("it needs CUDA {} or newer ({})", min_nvcc.text(), source);
+}
+
+std::string JitTarget::target_of(const Version& compute_cap, bool below_limit) const {
+  auto text = below_limit ? below : target;
+  if (const auto at = text.find("{cc}"); at != text.npos)
+    text.replace(at, 4, fmt::format("{}{}", compute_cap.major(), compute_cap.minor()));
+  return text;
+}
+
 bool GpuTarget::runs(const Version& compute_cap) const {
   return std::find(runs_on.begin(), runs_on.end(), compute_cap) != runs_on.end();
 }
@@ -345,6 +378,28 @@ Lookup<FlashInferToolkit> Knowledge::flashinfer_toolkit_of(const Version& versio
 
 Lookup<FlashInferCache> Knowledge::flashinfer_cache_of(const Version& version) const {
   return lookup(flashinfer_caches, version, as_of);
+}
+
+bool Knowledge::knows_jit_version(std::string_view package, const Version& version) const {
+  return std::any_of(jit_targets.begin(), jit_targets.end(),
+                     [&](const auto& row) { return row.package == package && row.versions.contains(version); });
+}
+
+const JitTarget* Knowledge::jit_target(std::string_view package, const Version& version,
+                                       const Version& compute_cap) const {
+  const JitTarget* any = nullptr;
+  for (const auto& row : jit_targets) {
+    if (row.package != package || !row.versions.contains(version)) continue;
+    if (std::find(row.compute_caps.begin(), row.compute_caps.end(), compute_cap) != row.compute_caps.end()) return &row;
+    if (row.compute_caps.empty() && any == nullptr) any = &row;
+  }
+  return any;
+}
+
+const VllmWheel* Knowledge::vllm_wheel_of(const Version& version) const {
+  for (const auto& row : vllm_wheels)
+    if (row.versions.contains(version)) return &row;
+  return nullptr;
 }
 
 const TritonAssemblers* Knowledge::triton_assemblers_of(const Version& version) const {

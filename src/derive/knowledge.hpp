@@ -32,6 +32,7 @@ struct GpuTarget {
   std::string source;
 
   bool known_to(const Version& compiler) const;
+  std::string range_text() const;  ///< `it needs CUDA 12.9 or newer (source)`
   bool runs(const Version& compute_cap) const;
 };
 
@@ -114,6 +115,35 @@ struct TritonAssemblers {
   std::optional<Version> ptxas_blackwell;
 };
 
+/// The target for which a library that compiles for the GPUs it sees asks its compiler.
+struct JitTarget {
+  std::string package;
+  VersionRange versions;
+  std::vector<Version> compute_caps;  ///< empty: any that no other row of the package names
+  std::string target;                 ///< `100f`; `{cc}` stands for the digits of the compute capability
+  std::optional<Version> below_cuda;  ///< below it `below` counts instead
+  std::string below;
+  bool asks_torch = false;            ///< what is compared with below_cuda: torch.version.cuda, else nvcc's version
+  std::optional<Version> min_nvcc;    ///< the library refuses older ones
+  std::optional<Version> wants_cuda;  ///< what it asks for; below it works, with less
+  std::string source;
+
+  std::string target_of(const Version& compute_cap, bool below_limit) const;
+};
+
+/// For which CUDA vLLM's wheels of the default index are built.
+struct VllmWheel {
+  VersionRange versions;
+  Version cuda;
+  std::string source;
+};
+
+/// The package of wheels that brings a library.
+struct WheelLibrary {
+  std::string library;  ///< `libcublas.so.12`
+  std::string package;  ///< `nvidia-cublas-cu12`
+};
+
 struct TorchArchs {
   std::vector<Version> torch;      ///< `2.9`
   std::string variant;             ///< `cu130`
@@ -150,6 +180,9 @@ class Knowledge {
   std::vector<FlashInferOption> flashinfer_options;
   std::vector<FlashInferFixedTarget> flashinfer_fixed_targets;
   std::vector<TritonAssemblers> triton_assemblers;
+  std::vector<JitTarget> jit_targets;
+  std::vector<VllmWheel> vllm_wheels;
+  std::vector<WheelLibrary> wheel_libraries;
   std::vector<TorchArchs> torch_archs;
   std::vector<TorchListReject> torch_list_rejects;
 
@@ -165,6 +198,10 @@ class Knowledge {
   Lookup<FlashInferArchs> flashinfer_archs_of(const Version& version) const;
   Lookup<FlashInferToolkit> flashinfer_toolkit_of(const Version& version) const;
   Lookup<FlashInferCache> flashinfer_cache_of(const Version& version) const;
+  bool knows_jit_version(std::string_view package, const Version& version) const;
+  /// Null: the tables know that version, and of no kernels of it for `compute_cap`.
+  const JitTarget* jit_target(std::string_view package, const Version& version, const Version& compute_cap) const;
+  const VllmWheel* vllm_wheel_of(const Version& version) const;
   const TritonAssemblers* triton_assemblers_of(const Version& version) const;
   const TorchArchs* torch_archs_of(const Version& torch, const Version& cuda) const;
   /// Why torch refuses `entry` of TORCH_CUDA_ARCH_LIST (the row's source), or null.

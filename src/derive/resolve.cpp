@@ -26,13 +26,15 @@ ToolkitRoot find_root(const Subject& subject, const RootSearch& search) {
   const auto path = search_path(subject);
   const std::string unset =
       cuda_home ? "CUDA_HOME is empty, CUDA_PATH is not set" : "neither CUDA_HOME nor CUDA_PATH is set";
+  bool asked = true;
   if (search.calls_which) {
     const auto which = subject.host.program("which", path);
     if (!which.unknown.empty()) return {false, {}, {}, {}, which.unknown};
-    if (which.value.empty())
+    asked = !which.value.empty();
+    if (!asked && !search.goes_on_without_which)
       return {false, {}, "no program `which`", fmt::format("{}; `which` is in none of {}", unset, path), {}};
   }
-  const auto nvcc = subject.host.program("nvcc", path);
+  const auto nvcc = asked ? subject.host.program("nvcc", path) : Told<std::string>{};
   if (!nvcc.unknown.empty()) return {false, {}, {}, {}, nvcc.unknown};
   if (!nvcc.value.empty()) {
     // Two levels up from the name on PATH; links are not followed.
@@ -94,18 +96,34 @@ Told<std::string> driver_objection(const Subject& subject, const Version& cuda) 
   if (major == nullptr)
     return {{},
             fmt::format("which driver CUDA {} needs is not in the tables of {}", cuda.text(), subject.knowledge.as_of)};
+  auto driver = subject.host.driver();
+  std::string what = "driver";
+  // Another libcuda may stand before the driver's own: it is the one that loads.
   const auto library_path = variable(subject.consumer.env, "LD_LIBRARY_PATH").value_or("");
-  for (const auto directory : split(library_path, ':'))
-    if (clean_path(directory).ends_with("/compat")) return {};  // another libcuda stands before the driver's own
-  const auto driver = subject.host.driver();
+  for (const auto entry : split(library_path, ':')) {
+    const auto* directory = subject.host.library_dir(entry);
+    const auto libcuda = directory == nullptr ? LibraryFile() : LibraryFile(*directory, "libcuda.so.1");
+    if (libcuda.version) {
+      driver = {*libcuda.version, {}};
+      what = fmt::format("libcuda of {}", entry);
+      break;
+    }
+    if (libcuda.exists || clean_path(entry).ends_with("/compat")) return {};  // of a version that nobody told
+  }
   if (!driver.unknown.empty()) return {{}, driver.unknown};
   if (major->min_driver <= driver.value) return {};
   const auto most = subject.knowledge.driver_max_cuda(driver.value);
-  return {fmt::format(
-              "driver {} loads nothing of CUDA {}: it implements CUDA {}, and CUDA {} needs driver {} or newer ({})",
-              driver.value.text(), cuda.text(), most ? most->text() : "of an older branch", cuda.major(),
-              major->min_driver.text(), major->source),
+  return {fmt::format("{} {} loads nothing of CUDA {}: it implements CUDA {}, and CUDA {} needs {} or newer ({})", what,
+                      driver.value.text(), cuda.text(), most ? most->text() : "of an older branch", cuda.major(),
+                      major->min_driver.text(), major->source),
           {}};
+}
+
+bool stack_runs_without(const Subject& subject, const Version& compiler) {
+  const auto torch = torch_cuda(subject.python);
+  if (!torch || torch->major() >= compiler.major()) return false;
+  const auto objection = driver_objection(subject, *torch);
+  return objection.value.empty() && objection.unknown.empty();
 }
 
 std::optional<Version> torch_cuda(const PythonEnv& python) {

@@ -31,6 +31,7 @@ struct ToolkitRoot {
 struct RootSearch {
   bool calls_which = false;       ///< through the program `which`: where that is missing, the search ends in an error
   bool default_directory = true;  ///< /usr/local/cuda last
+  bool goes_on_without_which = false;  ///< that error is caught: a missing `which` counts as no nvcc on PATH
 };
 ToolkitRoot find_root(const Subject& subject, const RootSearch& search);
 
@@ -47,6 +48,13 @@ TorchTargets torch_targets(const Subject& subject, const std::vector<Version>& c
 Resolution resolve_flashinfer(const Subject& subject);
 Resolution resolve_torch_extensions(const Subject& subject);
 Resolution resolve_triton(const Subject& subject);
+Resolution resolve_deep_gemm(const Subject& subject);
+Resolution resolve_tvm_ffi(const Subject& subject);
+/// The kernels that SGLang compiles at run time, through tvm-ffi.
+Resolution resolve_sglang(const Subject& subject);
+Resolution resolve_tilelang(const Subject& subject);
+/// Not a compiler: whether vLLM's wheel and torch are of one CUDA version.
+Resolution resolve_vllm(const Subject& subject);
 /// Not a compiler: whether the driver and the GPUs can run the wheel itself.
 Resolution resolve_torch(const Subject& subject);
 
@@ -60,6 +68,18 @@ std::vector<std::string> each_once(const std::vector<Version>& compute_caps);
 
 /// Why the driver cannot load machine code of `cuda`; an empty value: it can. In `unknown`: why that cannot be told.
 Told<std::string> driver_objection(const Subject& subject, const Version& cuda);
+
+/// Where the driver refuses what `compiler` builds: whether it is the compiler alone that is too new for it, because
+/// torch's CUDA, an older major version, would run.
+bool stack_runs_without(const Subject& subject, const Version& compiler);
+
+/// The CUDA runtime that an extension module below `directory` of site-packages is linked to.
+struct LinkedRuntime {
+  std::string file;
+  std::string library;  ///< `libcudart.so.13`
+  int major = 0;
+};
+std::optional<LinkedRuntime> linked_runtime(const PythonEnv& python, std::string_view directory);
 
 /// What `torch.version.cuda` gives; absent: no torch, a CPU build, or not readable.
 std::optional<Version> torch_cuda(const PythonEnv& python);

@@ -113,6 +113,13 @@ Resolution resolve_torch_extensions(const Subject& subject) {
   resolution.asked_from = "nvcc";
   evidence.push_back(
       fmt::format("{} is CUDA {}", nvcc.path, nvcc.version ? nvcc.version->text() : "of no known version"));
+  // Where no list chooses the targets, they are those of the GPUs: a compiler that is older than a GPU has none for it.
+  const bool listed = !variable(subject.consumer.env, "TORCH_CUDA_ARCH_LIST").value_or("").empty();
+  for (const auto& compute_cap : gpus.compute_caps)
+    if (!listed && nvcc.version && subject.knowledge.compiler_reaches(*nvcc.version, compute_cap) == false)
+      return conclude(
+          resolution, Outcome::risk, "compiler_older_than_gpu",
+          fmt::format("nvcc {} can build nothing for compute capability {}", nvcc.version->text(), compute_cap.text()));
   if (nvcc.version && resolution.torch_cuda && nvcc.version->major() != resolution.torch_cuda->major())
     return conclude(
         resolution, Outcome::risk, "major_mismatch",

@@ -51,9 +51,8 @@ Assembler find_assembler(const Subject& subject, const Version& compute_cap, con
   Assembler found{
       directory + name, version, "bundled", fmt::format("{} is not set; the wheel's {}, {}", override, name, from), {}};
   if (!version) {
-    const auto why = subject.python.unknown.find("ptxas");
-    found.unknown = fmt::format("the version of Triton's {} is unknown{}", name,
-                                why == subject.python.unknown.end() ? "" : ": " + why->second);
+    const auto why = why_unknown(subject.python.unknown, "ptxas");
+    found.unknown = fmt::format("the version of Triton's {} is unknown{}", name, why.empty() ? "" : ": " + why);
   }
   return found;
 }

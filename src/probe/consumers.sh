@@ -262,7 +262,7 @@ _env_of_process() {
 }
 
 # Of records as `services` and `processes` print them, the directories where JIT libraries keep what they built: lines KIND
-# TAB PATH, each once.
+# TAB PATH, each once. With an argument, also of those that keep their results apart by all that matters.
 cache_roots() {
   awk -v all="$1" '
     function out(kind, path) { if (path ~ /^\/./ && !seen[kind, path]++) print kind "\t" path }

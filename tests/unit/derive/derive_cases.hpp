@@ -45,10 +45,8 @@ inline DeriveCase derive_case(const std::string& name) {
 
 inline Knowledge shipped_knowledge() {
   std::vector<std::pair<std::string, std::string>> texts;
-  for (const auto* name : {"cuda", "flashinfer", "torch", "triton"}) {
-    const auto path = std::string(TRUEUP_PLAYBOOKS) + "/knowledge/" + name + ".yaml";
-    texts.emplace_back(path, read_file(path));
-  }
+  for (const auto& file : std::filesystem::directory_iterator(std::string(TRUEUP_PLAYBOOKS) + "/knowledge"))
+    texts.emplace_back(file.path().string(), read_file(file.path()));
   Errors errors;
   auto knowledge = load_knowledge(texts, errors);
   if (!errors.empty()) throw std::runtime_error(to_string(errors.front()));

@@ -90,4 +90,35 @@ TEST_CASE("a later table is asked first", "[unit][derive][knowledge]") {
   CHECK(knowledge.cuda_major(13)->min_driver == Version::of("580.2"));
 }
 
+TEST_CASE("libraries that compile for the GPUs they see ask for the target of their version",
+          "[unit][derive][knowledge]") {
+  const auto knowledge = test::shipped_knowledge();
+  const auto target = [&](const char* package, const char* version, const char* compute_cap,
+                          bool below) -> std::string {
+    const auto* row = knowledge.jit_target(package, Version::of(version), Version::of(compute_cap));
+    return row == nullptr ? "no row" : row->target_of(Version::of(compute_cap), below);
+  };
+  CHECK(target("deep-gemm", "2.0.0+1876566", "10.0", true) == "100f");
+  CHECK(target("deep-gemm", "2.1.0", "10.3", true) == "100a");
+  CHECK(target("deep-gemm", "2.1.0", "10.3", false) == "100f");
+  CHECK(target("deep-gemm", "2.1.0", "8.9", false) == "no row");
+  CHECK(target("sglang", "0.5.15", "12.0", false) == "120");
+  CHECK(target("sglang", "0.5.16", "12.0", true) == "120");
+  CHECK(target("sglang", "0.5.17", "12.0", true) == "120a");
+  CHECK(target("sglang", "0.5.17", "12.1", false) == "121a");
+  CHECK(target("sglang", "0.5.17", "8.6", false) == "86");
+  CHECK(target("tilelang", "0.1.12", "9.0", false) == "90a");
+  CHECK(target("apache-tvm-ffi", "0.1.9", "9.0", false) == "90");
+  CHECK(knowledge.knows_jit_version("sglang", Version::of("0.5.23")));
+  CHECK_FALSE(knowledge.knows_jit_version("sglang", Version::of("0.5.24")));
+  CHECK_FALSE(knowledge.knows_jit_version("sglang", Version::of("0.5.8")));
+}
+
+TEST_CASE("every row of a table of libraries stands for itself", "[unit][derive][knowledge]") {
+  const auto knowledge = test::shipped_knowledge();
+  CHECK(knowledge.vllm_wheel_of(Version::of("0.16.0"))->cuda.text() == "12.9");
+  CHECK(knowledge.vllm_wheel_of(Version::of("0.33.0")) == nullptr);
+  for (const auto& row : knowledge.jit_targets) CHECK((row.versions.from && row.versions.to));
+}
+
 }  // namespace trueup
