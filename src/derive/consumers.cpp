@@ -70,7 +70,8 @@ class Claims {
   void add_process(const GpuProcess& process) {
     const auto no_python = why_unknown(process.unknown, "python_env");
     if (process.python_env.empty() && no_python.empty()) return;
-    const auto home = variable(process.env, "HOME").value_or("");
+    // Without the variable, the account's own; which that is, is known of root alone.
+    const auto home = variable(process.env, "HOME").value_or(process.user == "root" ? "/root" : "");
     std::string unknown;
     if (process.python_env.empty())
       unknown = fmt::format("the Python environment of the process is unknown: {}", no_python);

@@ -648,7 +648,7 @@ _remote() {
 _search() {
   [ ! -d "$1" ] || { timeout 3 find "$1" -xdev -maxdepth 5 \
     \( -name site-packages -o -name .cache -o -name .git -o -name node_modules \) -prune \
-    -o \( -name pyvenv.cfg -o -path '*/conda-meta/history' \) -print 2>/dev/null
+    -o \( -name pyvenv.cfg -o -name conda-meta \) -print 2>/dev/null
     case $? in 124 | 143) printf '!%s\n' "$1" ;; esac; } |
-    sed 's,/pyvenv\.cfg$,,; s,/conda-meta/history$,,'
+    sed 's,/pyvenv\.cfg$,,; s,/conda-meta$,,'
 }

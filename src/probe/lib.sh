@@ -161,7 +161,7 @@ units() {
     BEGIN { RS = ""; FS = "\n" }
     /(^|\n)LoadState=(not-found|masked)/ { next }
     /(^|\n)ActiveState=failed/ || /(^|\n)Id=[^\n]*(nvidia|dcgm|cuda|gpu|vllm|sglang|triton|ollama|llama|inference)/ ||
-    /(^|\n)ExecStart=[^\n]*(python|nvidia|dcgm|cuda|vllm|sglang|triton|ollama|llama|torch|[ =]ray )/ ||
+    /(^|\n)ExecStart=[^\n]*(python|nvidia|dcgm|cuda|vllm|sglang|triton|ollama|llama|torch|[ =\/]ray )/ ||
     /(^|\n)Environment=[^\n]*(CUDA|NVIDIA|HF_|VLLM|SGLANG|FLASHINFER|TORCH|TRITON)/ {
       for (i = 1; i <= NF; i++) if ($i ~ /^Id=/) print substr($i, 4)
     }'
