@@ -64,6 +64,32 @@ TEST_CASE("derive says of every recorded host what its libraries would do", "[un
   }
 }
 
+TEST_CASE("a service's three environments are compared, as far as they are known", "[unit][derive]") {
+  auto facts = test::derive_case("host-sound").facts;
+  auto& service = facts["services"][0];
+  facts["login"]["variables"] = {{"CUDA_HOME", "/opt/cuda"}, {"HOME", "/root"}};
+  service["unit_env"] = {{"CUDA_HOME", "/usr/local/cuda-13.0"}, {"HOME", "/root"}};
+  service["process_env"] = {{"CUDA_HOME", "/usr/local/cuda-12.8"}, {"HOME", "/root"}, {"CC", "gcc-12"}};
+  const auto names = [&] {
+    std::vector<std::string> found;
+    const auto derived = derive_facts(facts);
+    for (const auto& each : derived.consumers.at(0).differences) found.push_back(each.name);
+    return found;
+  };
+  CHECK(names() == std::vector<std::string>{"CC", "CUDA_HOME"});
+  const auto all = derive_facts(facts);
+  const auto& moved = all.consumers.at(0).differences.at(1);
+  CHECK(moved.login == "/opt/cuda");
+  CHECK(moved.unit == "/usr/local/cuda-13.0");
+  CHECK(moved.process == "/usr/local/cuda-12.8");
+  CHECK_FALSE(all.consumers.at(0).differences.at(0).unit.has_value());
+
+  facts["login"] = nullptr;
+  service["process_env"] = nullptr;
+  service["unknown"] = {{"unit_env", "no permission"}, {"process_env", "no permission"}};
+  CHECK(names().empty());
+}
+
 TEST_CASE("a module under one name of the right toolkit is not stale", "[unit][derive][caches]") {
   const auto derived = derive_facts(test::derive_case("baked-toolkit").facts);
   CHECK(std::count_if(derived.caches.begin(), derived.caches.end(),
