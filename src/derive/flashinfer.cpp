@@ -90,12 +90,14 @@ class FlashInfer {
       if (!parsed) return true;
       gate = *std::move(parsed);
     }
-    if (gate == archs_.gate && !archs_.sm12.empty()) return true;
+    // The probe tells the lowest that the source names, which is that of 12.0.
+    if (gate == (archs_.gate_120 ? archs_.gate_120 : archs_.gate) && !archs_.sm12.empty()) return true;
     if (archs_.sm12.empty() || (gate && !archs_.gate)) {
       targets_assumed_ = true;  // a gate that this version's row does not have: its targets are not in the table either
       archs_.bare = Bare::normalised;
     }
     archs_.gate = gate;
+    archs_.gate_120.reset();
     result_.gate_rule = fmt::format("the installed flashinfer/compilation_context.py {}",
                                     gate ? fmt::format("demands CUDA {}", gate->text()) : "has no gate");
     return true;
@@ -104,20 +106,35 @@ class FlashInfer {
   bool see_gpus() {
     const auto gpus = subject_.host.visible_gpus(env());
     if (!gpus.unknown.empty()) return unknown("gpus_unknown", gpus.unknown);
-    gpus_ = gpus.compute_caps;
+    // A CPU build of torch sees none.
+    if (!torch_is_cpu_build()) gpus_ = gpus.compute_caps;
     result_.gpus_cc = each_once(gpus_);
-    say(gpus.how);
+    say(torch_is_cpu_build() ? "torch is not built with CUDA and sees no GPU" : gpus.how);
     say(fmt::format(
         "flashinfer-python {} in {}{}", version_.text(), subject_.python.path,
         result_.torch_cuda ? fmt::format(", beside a torch built for CUDA {}", result_.torch_cuda->text()) : ""));
     return true;
   }
 
+  bool torch_is_cpu_build() const { return subject_.python.torch_cuda == "none"; }
+
   bool find_toolkit() {
     const bool torch = toolkit_->root == Root::torch;
     root_ = find_root(subject_, {.calls_which = !torch, .default_directory = toolkit_->root != Root::which});
+    if (torch && torch_is_cpu_build())  // which computes no constant
+      root_ = {false, {}, "nothing found", "torch is not built with CUDA", {}};
     if (!root_.unknown.empty()) return unknown("toolkit_unknown", root_.unknown);
-    if (torch && (!root_.found || root_.path.empty())) {  // an empty constant counts as unset in the build file
+    if (torch && (!root_.found || root_.path.empty())) {
+      // The build file takes an empty constant for none. The version query does not: it runs `bin/nvcc`, or `nvcc`.
+      asked_.emplace();
+      asked_->path = "nvcc";
+      const auto on_path = subject_.host.program("nvcc", search_path(subject_));
+      if (root_.found)
+        asked_ = subject_.host.nvcc_at("");
+      else if (!on_path.unknown.empty())
+        return unknown("toolkit_unknown", on_path.unknown);
+      else if (on_path.value.ends_with("/bin/nvcc"))
+        asked_ = subject_.host.nvcc_at(on_path.value.substr(0, on_path.value.size() - 9));
       root_.found = true;
       root_.path = kDefaultToolkit;
     }
@@ -141,27 +158,35 @@ class FlashInfer {
                     nvcc_.toolkit != nullptr && nvcc_.toolkit->path != root_.path ? " -> " + nvcc_.toolkit->path : "",
                     root_.rule));
     if (!nvcc_.unknown.empty()) return unknown("compiler_unknown", nvcc_.unknown);
+    if (root_.path.ends_with("/bin/nvcc"))
+      names_compiler_ = subject_.host.nvcc_at(root_.path.substr(0, root_.path.size() - 9)).exists;
     return true;
   }
 
   bool ask_version() {
+    const auto& nvcc = asked_ ? *asked_ : nvcc_;
     if (toolkit_->query == Query::none) {
       if (nvcc_.exists) result_.compiler_version = nvcc_.version;
       return true;
     }
-    if (nvcc_.exists && nvcc_.executable) {
-      if (!nvcc_.version) return unknown("compiler_unknown", fmt::format("the version of {} is unknown", nvcc_.path));
-      result_.asked_version = nvcc_.version;
+    if (nvcc.exists && nvcc.executable) {
+      if (!nvcc.version) return unknown("compiler_unknown", fmt::format("the version of {} is unknown", nvcc.path));
+      result_.asked_version = nvcc.version;
       result_.asked_from = "nvcc";
-      say(fmt::format("{} is CUDA {}{}", nvcc_.path, nvcc_.version->text(),
-                      nvcc_.version_source == "nvcc" ? "" : fmt::format(" (by {})", nvcc_.version_source)));
+      say(fmt::format("{} is CUDA {}{}", nvcc.path, nvcc.version->text(),
+                      nvcc.version_source == "nvcc" ? "" : fmt::format(" (by {})", nvcc.version_source)));
       return true;
     }
-    if (nvcc_.exists) {
-      say(fmt::format("{} is not executable: asking it for the version raises PermissionError", nvcc_.path));
+    if (nvcc.exists) {
+      say(fmt::format("{} is not executable: asking it for the version raises PermissionError", nvcc.path));
       return true;
     }
-    if (root_.found) say(fmt::format("there is no {}", nvcc_.path));
+    if (names_compiler_) {
+      say(fmt::format("{} is no directory: asking {} for the version raises NotADirectoryError", root_.path,
+                      nvcc.path));
+      return true;
+    }
+    if (root_.found) say(fmt::format("there is no {}", nvcc.path));
     if (toolkit_->query == Query::nvcc) return true;
     result_.asked_version = result_.torch_cuda;
     result_.asked_from = "torch.version.cuda";
@@ -184,51 +209,51 @@ class FlashInfer {
       if (!torch.reason.empty()) return broken(torch.reason, torch.explanation);
       if (!torch.unknown.empty()) return unknown("targets_unknown", torch.unknown);
       result_.targets = std::move(torch.targets);
-      return true;
+      return !result_.targets.empty() || see_no_gpu();
     }
     const auto list = variable(env(), "FLASHINFER_CUDA_ARCH_LIST");
     if (list) return read_list(*list);
-    if (gpus_.empty()) {
-      say("target architectures: the empty set, without a warning");
-      return end(Outcome::risk, "no_visible_gpu", "the process sees no GPU, so FlashInfer has no target architecture");
+    if (gpus_.empty()) return see_no_gpu();
+    for (std::size_t i = 0; i < gpus_.size(); ++i) {
+      const auto& gpu = gpus_[i];
+      if (gated(gpu)) return drop_from(i);
+      auto target = detected_target(gpu);
+      if (!target) return false;
+      add_target(*std::move(target));
     }
+    const auto gate_of = [&](const Version& cc) { return archs_.gate_of(cc).has_value(); };
+    if (const auto first = std::find_if(gpus_.begin(), gpus_.end(), gate_of); first != gpus_.end())
+      say(gate_line("accepts", *first));
+    say_targets();
     if (version_ < Version::of("0.3.2") &&
         std::any_of(gpus_.begin(), gpus_.end(), [](const Version& cc) { return cc.major() == 7; }))
       return broken("sm7_attribute_error",
                     fmt::format("FlashInfer {} raises AttributeError as soon as it sees a GPU of compute "
                                 "capability 7.x",
                                 version_.text()));
-    for (std::size_t i = 0; i < gpus_.size(); ++i) {
-      const auto& gpu = gpus_[i];
-      if (gpu.major() == 12 && gated()) return drop_from(i);
-      auto target = detected_target(gpu);
-      if (!target) return false;
-      add_target(*std::move(target));
-    }
-    if (archs_.gate && sees_sm12()) say(gate_line("accepts"));
-    say_targets();
     return true;
   }
 
-  bool sees_sm12() const {
-    return std::any_of(gpus_.begin(), gpus_.end(), [](const Version& cc) { return cc.major() == 12; });
+  bool see_no_gpu() {
+    say("target architectures: the empty set, without a warning");
+    return end(Outcome::risk, "no_visible_gpu", "the process sees no GPU, so FlashInfer has no target architecture");
   }
 
-  // True where asking for an SM 12.x target raises: the version is too low, or asking for it failed itself.
-  bool gated() const {
-    if (!archs_.gate) return false;
-    return !result_.asked_version || result_.asked_version->major_minor() < *archs_.gate;
+  // True where asking for the target of `gpu` raises: the version is too low, or asking for it failed itself.
+  bool gated(const Version& gpu) const {
+    const auto gate = archs_.gate_of(gpu);
+    return gate && (!result_.asked_version || result_.asked_version->major_minor() < *gate);
   }
 
-  std::string gate_line(std::string_view verb) {
-    result_.gate = archs_.gate;
-    return fmt::format("the gate of this version {} that: SM 12.x requires CUDA >= {} [{}]", verb, archs_.gate->text(),
-                       result_.gate_rule);
+  std::string gate_line(std::string_view verb, const Version& gpu) {
+    result_.gate = archs_.gate_of(gpu);
+    return fmt::format("the gate of this version {} that: SM {} requires CUDA >= {} [{}]", verb,
+                       archs_.gate_120 ? gpu.text() : "12.x", result_.gate->text(), result_.gate_rule);
   }
 
   // The loop over the devices is inside the `try`: the first that raises ends it, and those before it stay.
   bool drop_from(std::size_t first) {
-    say(gate_line("refuses"));
+    say(gate_line("refuses", gpus_[first]));
     for (std::size_t i = first; i < gpus_.size(); ++i)
       if (const auto text = gpus_[i].text();
           std::find(result_.dropped.begin(), result_.dropped.end(), text) == result_.dropped.end())
@@ -243,7 +268,7 @@ class FlashInfer {
           "arch_set_empty",
           fmt::format("FlashInfer {} demands CUDA >= {} for compute capability {} and gets {}: its set of target "
                       "architectures is empty",
-                      version_.text(), archs_.gate->text(), gpus_[first].text(), asked));
+                      version_.text(), result_.gate->text(), gpus_[first].text(), asked));
     }
     say(fmt::format("the exception is swallowed: the targets are {}, and compute capability {} is left out",
                     join(result_.targets, " "), join(result_.dropped, ", ")));
@@ -251,7 +276,7 @@ class FlashInfer {
         "gpu_dropped_by_gate",
         fmt::format("FlashInfer {} demands CUDA >= {} for compute capability {} and gets {}: it builds nothing for "
                     "those GPUs",
-                    version_.text(), archs_.gate->text(), gpus_[first].text(), asked));
+                    version_.text(), result_.gate->text(), gpus_[first].text(), asked));
   }
 
   /// The target of a detected GPU; absent: the verdict is set.
@@ -316,22 +341,23 @@ class FlashInfer {
         add_target(std::string(parts[0]) + std::string(minor));
         continue;
       }
-      const auto gpu = Version::parse(entry);
-      if (!gpu) return refuse("ValueError", entry);
+      const auto parsed = Version::parse(entry);
+      if (!parsed) return refuse("ValueError", entry);
       if (archs_.bare == Bare::append_a) {
-        add_target(plain_target(*gpu) + (gpu->major() >= 9 ? "a" : ""));
+        add_target(fmt::format("{}{}{}", parsed->major(), minor, parsed->major() >= 9 ? "a" : ""));
         continue;
       }
-      if (gpu->major() == 12 && gated()) {
-        say(gate_line("refuses"));
+      const auto gpu = Version::of(fmt::format("{}.{}", parsed->major(), parsed->minor()));  // int("00") is 0
+      if (gated(gpu)) {
+        say(gate_line("refuses", gpu));
         say("outside the detection nothing swallows the exception: `import flashinfer` itself fails");
         return broken(
             "arch_list_refused",
-            fmt::format("FLASHINFER_CUDA_ARCH_LIST={} passes through the version gate, which raises \"SM 12.x "
-                        "requires CUDA >= {}\" while FlashInfer {} is imported",
-                        list, archs_.gate->text(), version_.text()));
+            fmt::format("FLASHINFER_CUDA_ARCH_LIST={} passes through the version gate, which demands CUDA >= {} for {} "
+                        "and raises while FlashInfer {} is imported",
+                        list, result_.gate->text(), entry, version_.text()));
       }
-      auto target = detected_target(*gpu);
+      auto target = detected_target(gpu);
       if (!target) return false;
       add_target(*std::move(target));
     }
@@ -362,12 +388,16 @@ class FlashInfer {
                    : fmt::format("FlashInfer finds no CUDA compiler ({}): every build raises \"Could not find nvcc\"{}",
                                  root_.detail, elsewhere()));
     }
+    if (asked_ && toolkit_->query == Query::nvcc && !result_.asked_version)
+      return broken(asked_->exists ? "compiler_not_executable" : "compiler_missing",
+                    fmt::format("FlashInfer {} asks `{}` for its version whenever it writes a build file, and there {}",
+                                version_.text(), root_.rule == "CUDA_PATH" ? "bin/nvcc" : "nvcc",
+                                asked_->exists ? "it is not executable" : "is none where it looks"));
     if (!compiler.exists) {
-      if (root_.rule == "CUDA_HOME" &&
-          (!root_.path.starts_with('/') || root_.path.find_first_of(": \"'") != root_.path.npos))
-        return broken(
-            "cuda_home_malformed",
-            fmt::format("CUDA_HOME={} is not the name of a directory, so {} does not exist", root_.path, nvcc_.path));
+      if (names_compiler_ || (root_.rule == "CUDA_HOME" &&
+                              (!root_.path.starts_with('/') || root_.path.find_first_of(": \"'") != root_.path.npos)))
+        return broken("cuda_home_malformed", fmt::format("{}={} is not the name of a directory, so {} does not exist",
+                                                         root_.rule, root_.path, nvcc_.path));
       return broken("compiler_missing",
                     fmt::format("{} ({}) has no bin/nvcc: every build ends with \"nvcc: not found\"{}",
                                 root_.path.empty() ? "the toolkit \"\"" : root_.path, root_.rule, elsewhere()));
@@ -521,7 +551,7 @@ class FlashInfer {
               join(result_.targets, " "), row.module, result_.torch_cuda->text(), row.target, compiler_.path,
               compiler.text()));
     }
-    if (from_list_ && sees_sm12() && gated())
+    if (from_list_ && std::any_of(gpus_.begin(), gpus_.end(), [&](const Version& cc) { return gated(cc); }))
       return end(Outcome::risk, "list_bypasses_gate",
                  fmt::format(
                      "FLASHINFER_CUDA_ARCH_LIST steps around the gate that refuses CUDA {}: a stop-gap, with slower or "
@@ -551,7 +581,9 @@ class FlashInfer {
   std::vector<Version> gpus_;
   ToolkitRoot root_;
   Nvcc nvcc_;
+  std::optional<Nvcc> asked_;  ///< who is asked for the version, where that is not `nvcc_`
   Nvcc compiler_;
+  bool names_compiler_ = false;  ///< the root is the compiler itself, no directory
   bool from_list_ = false;
   bool targets_assumed_ = false;
   bool build_only_ = false;  ///< what is judged now matters to builds alone

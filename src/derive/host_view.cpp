@@ -176,7 +176,9 @@ bool HostView::was_looked_into(std::string_view directory) const {
   const auto prefix = parent(directory);
   for (const auto& python : items(environment_.python_envs))
     if (python.path == prefix) return true;
-  return resolved(prefix) != prefix || toolkit_at(prefix) != nullptr;
+  if (resolved(prefix) != prefix || toolkit_at(prefix) != nullptr) return true;
+  // What is not there was looked for.
+  return environment_.toolkits.is_known() && (prefix.starts_with("/usr/local/cuda") || prefix.starts_with("/opt/cuda"));
 }
 
 namespace {

@@ -106,6 +106,7 @@ void read_sm12(RowReader& row, FlashInferArchs& archs) {
   if (const auto cuda = archs.sm12_below.extract("cuda"); !cuda.empty())
     if (auto version = Version::parse(cuda.mapped())) archs.sm12_below_cuda = *std::move(version);
   archs.gate = row.version("gate");
+  archs.gate_120 = row.version("gate_120");
   const auto bare = row.map().choice("bare", {"append_a", "literal", "normalised"}).value_or("literal");
   archs.bare = bare == "append_a"     ? FlashInferArchs::Bare::append_a
                : bare == "normalised" ? FlashInferArchs::Bare::normalised
@@ -301,6 +302,11 @@ std::string VersionRange::text() const {
   if (from && to) return fmt::format("{} to {}", from->text(), to->text());
   if (from) return fmt::format("from {}", from->text());
   return to ? fmt::format("up to {}", to->text()) : "any";
+}
+
+std::optional<Version> FlashInferArchs::gate_of(const Version& compute_cap) const {
+  if (compute_cap.major() != 12) return std::nullopt;
+  return gate_120 && compute_cap.minor() == 0 ? gate_120 : gate;
 }
 
 bool GpuTarget::known_to(const Version& compiler) const {

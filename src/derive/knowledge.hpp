@@ -64,7 +64,11 @@ struct FlashInferArchs {
   std::optional<Version> sm12_below_cuda;   ///< below it `sm12_below` counts instead
   std::map<std::string, std::string> sm12_below;
   std::optional<Version> gate;  ///< CUDA version that an SM 12.x target demands
+  std::optional<Version> gate_120;  ///< what compute capability 12.0 demands instead
   std::string source;
+
+  /// The CUDA version that a target for `compute_cap` demands; absent: any will do.
+  std::optional<Version> gate_of(const Version& compute_cap) const;
 };
 
 struct FlashInferNightlies {

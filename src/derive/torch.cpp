@@ -60,6 +60,7 @@ TorchTargets torch_targets(const Subject& subject, const std::vector<Version>& c
     }
     return found;
   }
+  if (compute_caps.empty()) return found;
   const auto* archs = archs_of(subject);
   if (archs == nullptr) {
     found.unknown = fmt::format("what torch {} was built for is not in the tables of {}",
@@ -96,11 +97,11 @@ Resolution resolve_torch_extensions(const Subject& subject) {
   if (!root.unknown.empty()) return conclude(resolution, Outcome::unknown, "toolkit_unknown", root.unknown);
   resolution.rule = root.rule;
   resolution.rule_detail = root.detail;
+  resolution.root = root.path;
   if (!targets.reason.empty()) return conclude(resolution, Outcome::broken, targets.reason, targets.explanation);
   if (!root.found)
     return conclude(resolution, Outcome::risk, "compiler_missing",
                     fmt::format("torch extensions could not be built here: {}", root.detail));
-  resolution.root = root.path;
   const auto nvcc = subject.host.nvcc_at(root.path);
   resolution.compiler = variable(subject.consumer.env, "PYTORCH_NVCC").value_or(nvcc.path);
   if (nvcc.toolkit != nullptr) resolution.root_resolved = nvcc.toolkit->path;
