@@ -27,6 +27,7 @@ struct Probe {
   std::vector<std::string> needs;        ///< programs it cannot do without
   IfMissing if_missing = IfMissing::unknown;
   ProbeLevel level = ProbeLevel::host;
+  bool deep = false;                     ///< runs code of the host's own (imports torch, opens a CUDA context): only when asked for
   std::chrono::milliseconds limit{5000};
   std::size_t max_bytes = 1U << 20U;     ///< output beyond this is cut, and the fact unknown
   std::string script;

@@ -266,7 +266,8 @@ int probe_script(Options options) {
   return 0;
 }
 
-int lint(const Options& options) {
+int lint(Options options) {
+  options.deep = true;
   Errors errors;
   const auto auditor = load_auditor(options, errors);
   if (!options.inventories.empty()) {
@@ -311,6 +312,10 @@ void add_limit(CLI::App& command, Options& options) {
 void add_playbook(CLI::App& command, Options& options) {
   command.add_option("-p,--playbook", options.playbooks, "playbook instead of the shipped ones; may be repeated")
       ->allow_extra_args(false);
+}
+
+void add_deep(CLI::App& command, Options& options) {
+  command.add_flag("--deep", options.deep, "also probes that run the host's own code, such as an import of torch");
 }
 
 void add_tags(CLI::App& command, Options& options) {
@@ -443,6 +448,7 @@ int run_command_line(int argc, char** argv) {
   add_limit(*audit_command, options);
   add_playbook(*audit_command, options);
   add_stored(*audit_command, options);
+  add_deep(*audit_command, options);
   add_tags(*audit_command, options);
   add_connection_options(*audit_command, options);
   add_report_options(*audit_command, options);
@@ -454,6 +460,7 @@ int run_command_line(int argc, char** argv) {
   add_inventory(*explain_command, options);
   add_stored(*explain_command, options);
   add_playbook(*explain_command, options);
+  add_deep(*explain_command, options);
   add_connection_options(*explain_command, options);
   add_report_options(*explain_command, options);
   explain_command->callback([&] { status = explain(options); });
@@ -463,6 +470,7 @@ int run_command_line(int argc, char** argv) {
   add_inventory(*facts_command, options);
   add_stored(*facts_command, options);
   add_playbook(*facts_command, options);
+  add_deep(*facts_command, options);
   add_connection_options(*facts_command, options);
   facts_command->callback([&] { status = facts(options); });
 
@@ -476,6 +484,7 @@ int run_command_line(int argc, char** argv) {
       "Each script carries a nonce of its own and may be run on many hosts, one output file for each. Its output is as\n"
       "private as the host: it holds settings, though no secrets that are known as such.");
   add_playbook(*script_command, options);
+  add_deep(*script_command, options);
   add_duration(*script_command, "--host-timeout", options.host_timeout, "limit of everything on one host")
       ->default_str(duration_text(options.host_timeout));
   script_command->callback([&] { status = probe_script(options); });

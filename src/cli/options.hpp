@@ -23,6 +23,7 @@ struct Options {
   std::string limit = "all";
   std::string asked;  ///< explain: the id of a check, or the key of a finding; empty: all
   std::vector<std::string> tags;
+  bool deep = false;        ///< run deep probes as well
   bool with_checks = true;  ///< false: facts are wanted, no verdicts
   std::vector<std::string> from;         ///< files of facts, looked at instead of hosts
   std::vector<std::string> from_output;  ///< files that a probe script printed, likewise

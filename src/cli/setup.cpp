@@ -117,13 +117,21 @@ Result<Auditor> load_auditor(const Options& options, Errors& errors) {
   require_known(options.allow_unknown, ids, "--allow-unknown", errors);
   keep_tagged(playbook, options.tags, errors);
   if (!options.with_checks) playbook.checks.clear();
+  std::vector<std::string> left_to_deep;
+  if (!options.deep)
+    std::erase_if(playbook.probes, [&](const Probe& probe) {
+      if (probe.deep) left_to_deep.push_back(probe.into);
+      return probe.deep;
+    });
   auto knowledge = load_knowledge_files(*shipped + "/knowledge", errors);
   std::map<std::string, Parser> parsers;
   for (const auto& probe : playbook.probes)
     if (auto parser = make_parser(nlohmann::json::parse(probe.parser))) parsers.emplace(probe.id, *std::move(parser));
   auto checks = CheckWorker::start(playbook.checks, errors);
   if (!checks) return fail(std::move(checks).error());
-  return Auditor{std::move(playbook), std::move(knowledge), *std::move(checks), std::move(parsers)};
+  Auditor auditor{std::move(playbook), std::move(knowledge), *std::move(checks), std::move(parsers)};
+  auditor.left_to_deep = std::move(left_to_deep);
+  return auditor;
 }
 
 Inventory load_inventories(const Options& options, Errors& errors) {

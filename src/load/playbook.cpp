@@ -197,6 +197,7 @@ class Loader {
     probe.needs = names(map, "needs", is_program, "expected the name of a program, without a path");
     if (map.choice("if_missing", {"absent", "unknown"}) == "absent") probe.if_missing = IfMissing::absent;
     if (map.choice("level", {"host", "login"}) == "login") probe.level = ProbeLevel::login;
+    probe.deep = map.flag("deep").value_or(false);
     measure<std::chrono::milliseconds>(map, "limit", probe.limit, kLongestProbe, "10m", parse_duration);
     measure<std::uint64_t>(map, "max_bytes", probe.max_bytes, kMostProbeBytes, "64MiB", parse_size);
     const auto script = required_expression(map, "script");

@@ -82,7 +82,7 @@ Result<StandaloneOutput> read_standalone(std::string_view text, const std::strin
                                   printable(words[3]), probes.size(), words[2], digest_of(probes)),
                       line_of(begin),
                       {},
-                      "read it with the trueup and the -p that made the script, or run a new script"});
+                      "read it with the trueup, the -p and the --deep that made the script, or run a new script"});
   if (const auto second = text.find(fmt::format("\n{}", kMark), end); second != text.npos)
     return fail(ErrorKind::malformed, "a second output in one file; expected one file for each host", line_of(second + 1));
 

@@ -20,6 +20,8 @@ Result<void> read_output(const Auditor& auditor, const Probe& probe, const Probe
 
 Environment read_environment(const Auditor& auditor, std::vector<ProbeOutput>& outputs) {
   Environment environment;
+  for (const auto& section : auditor.left_to_deep)
+    set_section_unknown(environment, section, "only a deep probe can tell, and --deep was not given");
   for (auto& output : outputs) {
     const auto& probes = auditor.playbook.probes;
     const auto probe = std::find_if(probes.begin(), probes.end(), [&](const Probe& p) { return p.id == output.id; });

@@ -20,6 +20,7 @@ struct Auditor {
   CheckWorker checks;
   std::map<std::string, Parser> parsers;  ///< by probe id
   std::chrono::milliseconds check_limit{10'000};
+  std::vector<std::string> left_to_deep = {};  ///< sections whose probes are deep and were not asked for
 };
 
 /// Raw outputs -> environment. A probe whose output cannot be read becomes `unreadable` and its section unknown.

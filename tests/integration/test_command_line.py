@@ -130,6 +130,25 @@ checks:
             with self.subTest(arguments=arguments):
                 self.assertEqual(trueup(*arguments).stderr.count("encrypted with ansible-vault"), 1)
 
+    def test_deep_probes_run_only_when_asked_for(self):
+        touched = os.path.join(self.directory.name, "touched")
+        playbook = self.file("deep.yaml", f"""
+probes:
+  disks: {{into: disks, deep: true, script: 'echo ran >>{touched}; echo "[]"', parse: {{json: {{}}}}}}
+checks:
+  disk.none: {{title: t, severity: error, needs: [disks], assert: '.disks == []', because: b}}
+""")
+        done = trueup("audit", "-p", playbook, "--format", "json")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        [host] = json.loads(done.stdout)["hosts"]
+        self.assertIn("only a deep probe can tell", host["not_evaluated"][0]["why"])
+        self.assertFalse(os.path.exists(touched))
+        self.assertEqual(trueup("audit", "-p", playbook, "--deep").returncode, 0)
+        self.assertTrue(os.path.exists(touched))
+        self.assertIn("1 probes", trueup("lint", "-p", playbook).stdout)
+        self.refused("lint", "-p", self.file("p.yaml", "probes: {a: {into: gpus, deeep: true, script: 'true', parse: {lines: {}}}}"),
+                     says=["'deeep'; did you mean 'deep'"])
+
     def test_no_host_is_no_pass(self):
         inventory = self.file("inv.yaml", "hosts: {one: {}}\n")
         done = trueup("audit", "-i", inventory, "-l", "all:!one", "--format", "json")

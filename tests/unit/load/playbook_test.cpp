@@ -33,6 +33,7 @@ TEST_CASE("a playbook is read with all its keys and places", "[unit][load][playb
     needs: [nvidia-smi, g++]
     if_missing: absent
     level: login
+    deep: true
     limit: 500ms
     max_bytes: 64KiB
     script: |
@@ -71,6 +72,7 @@ signatures:
   CHECK(gpus.needs == Texts{"nvidia-smi", "g++"});
   CHECK(gpus.if_missing == IfMissing::absent);
   CHECK(gpus.level == ProbeLevel::login);
+  CHECK(gpus.deep);
   CHECK(gpus.limit == std::chrono::milliseconds(500));
   CHECK(gpus.max_bytes == 65'536);
   CHECK(gpus.script == "nvidia-smi -L\n");
@@ -79,8 +81,8 @@ signatures:
   CHECK(to_string(gpus.at) == "p.yaml:2:3");
   REQUIRE(p.checks.size() == 2);
   const auto& some = p.checks.front();
-  CHECK(to_string(some.title.at) == "p.yaml:14:13");
-  CHECK(to_string(some.assertion.at) == "p.yaml:20:7");
+  CHECK(to_string(some.title.at) == "p.yaml:15:13");
+  CHECK(to_string(some.assertion.at) == "p.yaml:21:7");
   CHECK(some.assertion.text == ".item.index\n>= 0\n");
   CHECK(some.needs == Texts{"gpus", "derived"});
   CHECK(some.when->text == "true");
@@ -88,7 +90,7 @@ signatures:
   CHECK(some.unknown_because->text == "why");
   REQUIRE(some.evidence.size() == 2);
   CHECK(some.evidence[1].text == "two lines");
-  CHECK(to_string(some.evidence[1].at) == "p.yaml:28");
+  CHECK(to_string(some.evidence[1].at) == "p.yaml:29");
   CHECK(some.causes == Texts{"gpus.other"});
   CHECK(some.fixes == Texts{"tidy"});
   CHECK(some.tags == Texts{"fast"});
