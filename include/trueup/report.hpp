@@ -61,8 +61,9 @@ struct TableOptions {
 /// For people. Root causes first, each with its chain; equal findings on many hosts are one block with a folded host list.
 std::string render_table(const RunReport& report, const TableOptions& options);
 
-/// For programs: the document of docs/report-json.md, schema 1. `ascii`: everything beyond ASCII escaped, for a terminal.
-std::string render_json(const RunReport& report, bool ascii = false);
+/// For programs: the document of docs/report-json.md, schema 1. Plain ASCII: hosts choose bytes
+/// that a terminal obeys, and a pipe often ends in one.
+std::string render_json(const RunReport& report);
 
 /// For people, one host in depth: each root cause with what was seen, the chain, how sure we are, why it worked before, what
 /// the next start brings, and alternatives (where `judge_alternatives` was asked for them). `asked`: the id of a check or the
@@ -70,8 +71,8 @@ std::string render_json(const RunReport& report, bool ascii = false);
 std::string render_explanation(const RunReport& report, const std::vector<Check>& checks, const std::string& asked,
                                const TableOptions& options);
 /// The same for programs: the second document of docs/report-json.md.
-std::string render_explanation_json(const RunReport& report, const std::vector<Check>& checks, const std::string& asked,
-                                    bool ascii = false);
+std::string render_explanation_json(const RunReport& report, const std::vector<Check>& checks,
+                                    const std::string& asked);
 
 /// `gpu[001-003,007]`: names that differ in one run of digits, folded.
 std::string fold_hosts(std::vector<std::string> names);

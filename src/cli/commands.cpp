@@ -66,14 +66,14 @@ Result<void> write_file(const std::string& path, std::string_view text) {
 /// What is written where a format is asked for.
 struct Renderers {
   std::function<std::string(const TableOptions&)> table;
-  std::function<std::string(bool ascii)> json;
+  std::function<std::string()> json;
 };
 
 Result<void> write_output(const Renderers& renderers, const Output& output, const Options& options) {
   const bool to_terminal = output.path.empty() && is_terminal(STDOUT_FILENO);
   const TableOptions table{output.path.empty() && wants_color(options.color, STDOUT_FILENO),
                            to_terminal ? terminal_width(STDOUT_FILENO) : 100, options.verbosity};
-  const auto text = output.format == "json" ? renderers.json(to_terminal) : renderers.table(table);
+  const auto text = output.format == "json" ? renderers.json() : renderers.table(table);
   if (!output.path.empty()) return write_file(output.path, text);
   if (!std::cout.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
     return fail(ErrorKind::io, "cannot write to standard output");
@@ -184,7 +184,7 @@ int audit(const Options& options) {
   const auto report = run_audit(*prepared, options);
   return write_outputs(report, options,
                        {[&](const TableOptions& table) { return render_table(report, table); },
-                        [&](bool ascii) { return render_json(report, ascii); }});
+                        [&] { return render_json(report); }});
 }
 
 /// Whether no more is selected than the one host that a command is about.
@@ -229,7 +229,7 @@ int explain(const Options& options) {
   return write_outputs(
       report, options,
       {[&](const TableOptions& table) { return render_explanation(report, checks, options.asked, table); },
-       [&](bool ascii) { return render_explanation_json(report, checks, options.asked, ascii); }});
+       [&] { return render_explanation_json(report, checks, options.asked); }});
 }
 
 int facts(Options options) {
@@ -247,7 +247,7 @@ int facts(Options options) {
     document["name"] = host.name;
     if (!host.unverified_source.empty()) document["unverified_source"] = host.unverified_source;
     document["derived"] = derived_to_json(host.derived);
-    std::cout << document.dump(2, ' ', is_terminal(STDOUT_FILENO), nlohmann::json::error_handler_t::replace) << '\n';
+    std::cout << document.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) << '\n';
   }
   return exit_status(report);
 }

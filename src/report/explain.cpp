@@ -226,8 +226,8 @@ ordered_json cause_json(const Cause& cause) {
 
 }  // namespace
 
-std::string render_explanation_json(const RunReport& report, const std::vector<Check>& checks, const std::string& asked,
-                                    bool ascii) {
+std::string render_explanation_json(const RunReport& report, const std::vector<Check>& checks,
+                                    const std::string& asked) {
   auto hosts = ordered_json::array();
   for (const auto& host : report.hosts) {
     auto causes = ordered_json::array();
@@ -244,7 +244,7 @@ std::string render_explanation_json(const RunReport& report, const std::vector<C
                                  {"run", run_json(report)},
                                  {"asked", asked.empty() ? ordered_json() : ordered_json(asked)},
                                  {"hosts", std::move(hosts)}};
-  return json_text(document, ascii);
+  return json_text(document);
 }
 
 }  // namespace trueup

@@ -57,9 +57,9 @@ ordered_json source_json(const HostReport& host) {
   return host.unverified_source.empty() ? ordered_json() : ordered_json(host.unverified_source);
 }
 
-std::string json_text(const ordered_json& document, bool ascii) {
+std::string json_text(const ordered_json& document) {
   // Host data is not always UTF-8, and dump() throws on what is not.
-  return document.dump(2, ' ', ascii, ordered_json::error_handler_t::replace) + "\n";
+  return document.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
 }
 
 namespace {
@@ -98,7 +98,7 @@ std::string_view to_string(HostStatus status) {
   return "unreachable";
 }
 
-std::string render_json(const RunReport& report, bool ascii) {
+std::string render_json(const RunReport& report) {
   auto hosts = ordered_json::array();
   std::size_t reached = 0, roots = 0, errors = 0, warnings = 0, infos = 0, gaps = 0, held = 0, idle = 0;
   for (const auto& host : report.hosts) {
@@ -126,7 +126,7 @@ std::string render_json(const RunReport& report, bool ascii) {
                                    {"held", held},
                                    {"not_applicable", idle},
                                    {"not_evaluated", gaps}}}};
-  return json_text(document, ascii);
+  return json_text(document);
 }
 
 }  // namespace trueup

@@ -18,6 +18,6 @@ nlohmann::ordered_json finding_json(const Finding& finding);
 nlohmann::ordered_json gaps_json(const std::vector<NotEvaluated>& not_evaluated);
 nlohmann::ordered_json run_json(const RunReport& report);
 nlohmann::ordered_json source_json(const HostReport& host);
-std::string json_text(const nlohmann::ordered_json& document, bool ascii);
+std::string json_text(const nlohmann::ordered_json& document);
 
 }  // namespace trueup
