@@ -7,6 +7,9 @@
 namespace trueup {
 namespace {
 
+// Of one section: what no honest host has. Judging takes time and memory with each.
+constexpr std::size_t kMostRecords = 2000;
+
 constexpr auto kExtraIgnored = JsonReader::Extra::ignore;
 
 template <class T>
@@ -95,6 +98,11 @@ Result<Environment> environment_from_json(const nlohmann::json& document) {
 }
 
 Result<void> set_section(Environment& environment, std::string_view name, const nlohmann::json& value) {
+  if (value.is_array() && value.size() > kMostRecords) {
+    auto reason = fmt::format("{} records; at most {} are looked into", value.size(), kMostRecords);
+    set_section_unknown(environment, name, reason);
+    return fail(ErrorKind::limit, std::move(reason));
+  }
   Result<void> result;
   const bool found = with_section(environment, name, [&](auto& fact) {
     result = read_section(value, fact, std::string(name), JsonReader::Extra::refuse);

@@ -78,9 +78,10 @@ std::optional<Error> judge_host(const Auditor& auditor, const std::vector<Declar
     report.assessment = *std::move(assessment);
     return std::nullopt;
   }
-  const auto why = with_context(assessment.error(), "on host " + report.name);
   if (!report.error) report.error = with_context(assessment.error(), "judging");
-  return why;
+  report.status = HostStatus::partial;
+  if (!auditor.checks.is_spent()) return std::nullopt;
+  return with_context(assessment.error(), "on host " + report.name);
 }
 
 }  // namespace trueup

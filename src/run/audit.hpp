@@ -33,8 +33,8 @@ bool answered_all(const std::vector<ProbeOutput>& outputs);
 std::optional<Error> judge_host(const Auditor& auditor, const std::vector<DeclaredConsumer>& consumers,
                                 HostReport& report);
 
-/// Raw outputs -> environment -> derived facts -> findings, into `report`. Returns an expression that took too long, by its
-/// check's name: the host is then not judged (nor is any after it), and the run must end.
+/// Raw outputs -> environment -> derived facts -> findings, into `report`. A host on which a check took too long is
+/// not judged, and its error names the check. Returns that error where it happened on so many hosts that the run must end.
 std::optional<Error> assess_host(const Auditor& auditor, const Host& host, HostProbing probing, HostReport& report);
 
 }  // namespace trueup

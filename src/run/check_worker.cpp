@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -37,6 +38,7 @@ constexpr int kLine = 3;  // the worker's end, the only file it has beside /dev/
 constexpr std::string_view kReady = "ready";
 constexpr std::string_view kDone = "done";
 constexpr std::string_view kFailed = "failed";
+constexpr int kMostLost = 3;  // processes
 
 nlohmann::json to_json(const Error& error) {
   const auto at = error.at.value_or(SourcePos{});
@@ -158,18 +160,14 @@ struct CheckWorker::State {
   pid_t pid = -1;
   int fd = -1;
   std::string buffer = {};  // received and not yet taken
+  int lost = 0;             // processes that had to be ended, or ended themselves
   std::optional<Error> broken = {};
 
-  ~State() {
-    end();
-    if (fd >= 0) ::close(fd);
-  }
+  ~State() { end(); }
 
-  // The wait status, once.
-  int end() {
-    if (pid < 0) return 0;
-    ::kill(pid, SIGKILL);
-    return reap();
+  void end() {
+    if (pid >= 0) ::kill(pid, SIGKILL);
+    if (pid >= 0) reap();
   }
 
   int reap() {
@@ -177,6 +175,7 @@ struct CheckWorker::State {
     while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     pid = -1;
+    ::close(std::exchange(fd, -1));
     return status;
   }
 
@@ -190,6 +189,8 @@ struct CheckWorker::State {
     if (WIFSIGNALED(status)) return "was killed";
     return fmt::format("ended with status {}", WEXITSTATUS(status));
   }
+
+  Result<void> launch(std::vector<Error>& errors);
 
   enum class Wait { line, late, closed };
 
@@ -227,6 +228,7 @@ struct CheckWorker::State {
 
   Error stop(ErrorKind kind, std::string message) {
     end();
+    ++lost;
     broken = Error{kind, std::move(message), {}, {}, {}};
     return *broken;
   }
@@ -244,7 +246,8 @@ CheckWorker::~CheckWorker() = default;
 CheckWorker::CheckWorker(CheckWorker&&) noexcept = default;
 CheckWorker& CheckWorker::operator=(CheckWorker&&) noexcept = default;
 
-Result<CheckWorker> CheckWorker::start(const std::vector<Check>& checks, std::vector<Error>& errors, const Limits& limits) {
+// Forks, and waits until all checks are compiled.
+Result<void> CheckWorker::State::launch(std::vector<Error>& errors) {
   const auto failed = [&](Error error) {
     errors.push_back(error);
     return fail(std::move(error));
@@ -252,13 +255,12 @@ Result<CheckWorker> CheckWorker::start(const std::vector<Check>& checks, std::ve
   int line[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line) != 0)
     return failed({ErrorKind::io, fmt::format("cannot make a socket pair: {}", std::strerror(errno)), {}, {}, {}});
-  auto state = std::make_unique<State>();
-  state->checks = checks;
-  state->limits = limits;
-  state->fd = line[0];
   const auto parent = ::getpid();
-  state->pid = ::fork();
-  if (state->pid == 0) {
+  buffer.clear();
+  broken.reset();
+  fd = line[0];
+  pid = ::fork();
+  if (pid == 0) {
     confine(line[1], parent, limits.memory_bytes);
     try {
       work(kLine, checks);
@@ -267,24 +269,42 @@ Result<CheckWorker> CheckWorker::start(const std::vector<Check>& checks, std::ve
     }
   }
   ::close(line[1]);
-  if (state->pid < 0) return failed({ErrorKind::io, fmt::format("cannot fork: {}", std::strerror(errno)), {}, {}, {}});
+  if (pid < 0) {
+    ::close(std::exchange(fd, -1));
+    return failed({ErrorKind::io, fmt::format("cannot fork: {}", std::strerror(errno)), {}, {}, {}});
+  }
 
   const auto errors_before = errors.size();
   const auto deadline = std::chrono::steady_clock::now() + limits.compile;
   for (std::string text;;) {
-    const auto got = state->next_line(text, deadline);
-    if (got == State::Wait::late)
-      return failed(state->stop(ErrorKind::timeout,
-                                fmt::format("compiling the checks took longer than {}", duration_text(limits.compile))));
-    if (got == State::Wait::closed) return failed(state->stop(ErrorKind::limit, "compiling the checks: libjq " + state->death()));
-    if (text == kReady) return CheckWorker(std::move(state));
+    const auto got = next_line(text, deadline);
+    if (got == Wait::late)
+      return failed(stop(ErrorKind::timeout,
+                         fmt::format("compiling the checks took longer than {}", duration_text(limits.compile))));
+    if (got == Wait::closed) return failed(stop(ErrorKind::limit, "compiling the checks: libjq " + death()));
+    if (text == kReady) return {};
     if (text == kFailed) return fail(errors.at(errors_before));
     errors.push_back(error_from(nlohmann::json::parse(text)));
   }
 }
 
+Result<CheckWorker> CheckWorker::start(const std::vector<Check>& checks, std::vector<Error>& errors,
+                                       const Limits& limits) {
+  auto state = std::make_unique<State>();
+  state->checks = checks;
+  state->limits = limits;
+  if (auto launched = state->launch(errors); !launched) return fail(std::move(launched).error());
+  return CheckWorker(std::move(state));
+}
+
+bool CheckWorker::is_spent() const { return state_->lost >= kMostLost; }
+
 Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono::milliseconds limit) const {
-  if (state_->broken) return fail(*state_->broken);
+  if (state_->broken) {
+    if (is_spent()) return fail(*state_->broken);
+    std::vector<Error> errors;
+    if (auto launched = state_->launch(errors); !launched) return fail(std::move(launched).error());
+  }
   constexpr auto kNone = std::numeric_limits<std::size_t>::max();
   const auto text = dump(facts);
   if (!state_->send(fmt::format("{}\n{}", text.size(), text)))
@@ -293,7 +313,7 @@ Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono:
   Gatherer gatherer(state_->checks);
   std::size_t check = kNone;
   std::size_t received = 0;
-  auto deadline = std::chrono::steady_clock::now() + limit;
+  const auto deadline = std::chrono::steady_clock::now() + limit;
   for (std::string line;;) {
     const auto got = state_->next_line(line, deadline);
     if (got == State::Wait::late)
@@ -311,7 +331,6 @@ Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono:
       return fail(state_->stop_at(check, ErrorKind::malformed, "gave an answer that is none"));
     if (rest.empty()) {
       check = number;
-      deadline = std::chrono::steady_clock::now() + limit;
     } else if (const auto added = gatherer.add(number, rest.substr(1)); !added) {
       return fail(state_->stop_at(check, ErrorKind::malformed, added.error().message));
     }

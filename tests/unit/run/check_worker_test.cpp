@@ -69,6 +69,22 @@ TEST_CASE("an expression that never ends is stopped by name", "[process][check_w
   CHECK_FALSE(has_children());
 }
 
+TEST_CASE("facts that keep a check busy cost no other host its judgement", "[process][check_worker]") {
+  std::vector<Error> errors;
+  const auto worker = CheckWorker::start(checks("if .os.id == \"debian\" then true else (def f: f; f) end"), errors);
+  REQUIRE(worker.has_value());
+  auto endless = kFacts;
+  endless["os"]["id"] = "other";
+  for (int lost = 1; lost <= 3; ++lost) {
+    CHECK_FALSE(worker->is_spent());
+    CHECK(worker->assess(kFacts, 10s).has_value());
+    CHECK_THAT(worker->assess(endless, 300ms).error().message, ContainsSubstring("check culprit: took longer"));
+  }
+  CHECK(worker->is_spent());
+  CHECK_THAT(worker->assess(kFacts, 10s).error().message, ContainsSubstring("check culprit: took longer"));
+  CHECK_FALSE(has_children());
+}
+
 TEST_CASE("an expression that eats memory or crashes libjq is stopped by name", "[process][check_worker]") {
 #ifndef __SANITIZE_ADDRESS__
   CHECK_THAT(how_it_ends("[range(1e9)] == []", 60s),
