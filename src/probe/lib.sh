@@ -127,42 +127,94 @@ as_uid() {
 # Hides values that look secret: a line NAME=VALUE whole, KEY=VALUE within one and "key": "value" by name, --api-key VALUE, Bearer tokens, users in URLs, tokens
 # by their shape. Names of tokenizers and counts of tokens stay readable.
 redact() {
-  _name='[A-Za-z0-9_.-]*([Kk][Ee][Yy]|[Tt][Oo][Kk][Ee][Nn]|[Ss][Ee][Cc][Rr][Ee][Tt]|[Pp][Aa][Ss][Ss]|[Cc][Rr][Ee][Dd][Ee][Nn][Tt])[A-Za-z0-9_.-]*'
+  _name='[A-Za-z0-9_.-]*([Kk][Ee][Yy]|[Tt][Oo][Kk][Ee][Nn]|[Ss][Ee][Cc][Rr][Ee][Tt]|[Pp][Aa][Ss][Ss]|[Cc][Rr][Ee][Dd][Ee][Nn][Tt]|[Aa][Uu][Tt][Hh]|[Pp][Ww][Dd]|[Ss][Ii][Gg][Nn][Aa][Tt][Uu][Rr][Ee])[A-Za-z0-9_.-]*'
   sed -E \
     -e 's/([Tt])(okeniz|okens[ =][0-9])/\1~~\2/g' \
     -e 's/([Kk]ey)(Error|board)/\1~~\2/g' \
     -e 's/^-/~~-/' \
+    -e 's/([Bb][Ee][Aa][Rr][Ee][Rr]|[Bb][Aa][Ss][Ii][Cc]) +[A-Za-z0-9._~+/=-]{8,}/\1 ***/g' \
     -e "s/^($_name)=.*/\\1=***/" \
     -e "s/\"($_name)=[^\"]*\"/\"\\1=***\"/g" \
     -e "s/'($_name)=[^']*'/'\\1=***'/g" \
-    -e "s/($_name)(\"?[ ]*[:=][ ]*)\"[^\"]*\"/\\1\\3\"***\"/g" \
-    -e "s/($_name)(\"?[ ]*[:=][ ]*)'[^']*'/\\1\\3'***'/g" \
+    -e "s/($_name)([\"']?[ ]*[:=][ ]*)[[({][^])}]*/\\1\\3***/g" \
+    -e "s/($_name)([\"']?[ ]*[:=][ ]*)\"[^\"]*\"/\\1\\3\"***\"/g" \
+    -e "s/($_name)([\"']?[ ]*[:=][ ]*)'[^']*'/\\1\\3'***'/g" \
     -e "s/($_name)=[^ \"']+/\\1=***/g" \
     -e "s/($_name): *[^ \"',;]+/\\1: ***/g" \
     -e "s/(--?$_name) +\"([^\"\\\\]|\\\\.)*(\"|\$)/\\1 ***/g" \
     -e "s/(--?$_name) +'[^']*('|\$)/\\1 ***/g" \
     -e "s/(--?$_name) +-?[^ \"'-][^ ]*/\\1 ***/g" \
     -e 's/(--?[A-Za-z0-9_.-]*[Kk][Ee][Yy][Ss]? \*\*\*)( +[^ -][^ ]*)+/\1/g' \
-    -e 's/([Bb][Ee][Aa][Rr][Ee][Rr]|[Bb][Aa][Ss][Ii][Cc]) +[A-Za-z0-9._~+/=-]{8,}/\1 ***/g' \
-    -e 's,([A-Za-z][A-Za-z0-9+.-]*://)[^/@ ]+@,\1***@,g' \
+    -e 's/([Pp]assword|[Pp]assphrase|[Tt]oken|[Ss]ecret|[Kk]ey) +(is|was) +[^ ]+/\1 \2 ***/g' \
+    -e 's,([A-Za-z][A-Za-z0-9+.-]*://)[^@ ]+@,\1***@,g' \
+    -e 's,([A-Za-z][A-Za-z0-9+.-]*://[^? ]*\?)[^ "]+,\1***,g' \
+    -e 's/eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_.-]+/***/g' \
     -e 's/(hf_|sk-|gh[opsu]_|github_pat_|glpat-|nvapi-|AKIA)[A-Za-z0-9_-]{8,}/\1***/g' \
     -e 's/-----BEGIN [A-Z ]*PRIVATE KEY-----.*/***/' \
     -e 's/~~//g'
 }
 
-# Of lines NAME=VALUE those that decide which compiler, libraries and caches are used; nothing else leaves the host.
-env_allow() {
-  grep -E '^(CUDA[A-Z0-9_]*|PATH|LD_LIBRARY_PATH|LD_PRELOAD|CPATH|LIBRARY_PATH|(FLASHINFER|TORCH|TORCHINDUCTOR|TRITON|TVM_FFI|TILELANG|DG|SGLANG|VLLM|NCCL|NVIDIA|NVCC)_[A-Za-z0-9_]*|CC|CXX|MAX_JOBS|HOME|XDG_CACHE_HOME|TMPDIR|VIRTUAL_ENV|CONDA_PREFIX|PYTHON(PATH|HOME|NOUSERSITE|USERBASE)|HF_HOME)=' | redact
-}
+# Variables that decide which compiler, libraries and caches are used; no others leave the host.
+_allowed='(CUDA[A-Z0-9_]*|PATH|LD_LIBRARY_PATH|LD_PRELOAD|CPATH|LIBRARY_PATH|(FLASHINFER|TORCH|TORCHINDUCTOR|TRITON|TVM_FFI|TILELANG|DG|SGLANG|VLLM|NCCL|NVIDIA|NVCC)_[A-Za-z0-9_]*|CC|CXX|MAX_JOBS|HOME|XDG_CACHE_HOME|TMPDIR|VIRTUAL_ENV|CONDA_PREFIX|PYTHON(PATH|HOME|NOUSERSITE|USERBASE)|HF_HOME)'
 
-# Names of the loaded services that matter here: what serves models or works for GPUs, and what has failed.
-units() {
-  systemctl show '*.service' --no-pager -p Id -p LoadState -p ActiveState -p ExecStart -p Environment | awk '
-    BEGIN { RS = ""; FS = "\n" }
-    /(^|\n)LoadState=(not-found|masked)/ { next }
-    /(^|\n)ActiveState=failed/ || /(^|\n)Id=[^\n]*(nvidia|dcgm|cuda|gpu|vllm|sglang|triton|ollama|llama|inference)/ ||
-    /(^|\n)ExecStart=[^\n]*(python|nvidia|dcgm|cuda|vllm|sglang|triton|ollama|llama|torch|[ =\/]ray )/ ||
-    /(^|\n)Environment=[^\n]*(CUDA|NVIDIA|HF_|VLLM|SGLANG|FLASHINFER|TORCH|TRITON)/ {
-      for (i = 1; i <= NF; i++) if ($i ~ /^Id=/) print substr($i, 4)
-    }'
+# Of lines NAME=VALUE those of such variables.
+env_allow() { grep -E "^$_allowed=" | redact; }
+
+# Command lines, reduced to what is known to be harmless: nobody can list the options that carry secrets. Programs,
+# options, numbers and paths stay; words stay where they follow an option (or subcommand) that is known to name no secret.
+redact_arguments() {
+  ALLOWED=$_allowed awk '
+    function number_or_path(w) {
+      return w ~ /^[0-9][0-9.,:]*[A-Za-z%]?$/ || w ~ /^(true|false|True|False|auto|none|None)$/ ||
+        w ~ /^[.~]?\/[A-Za-z0-9_.\/+-]*$/ || w ~ /^[A-Za-z0-9_.-]+\.(py|sh|ya?ml|toml|conf)$/
+    }
+    # A value as it may be shown after an option of that kind: words, number_or_path, nothing.
+    function shown(w, kind,   core) {
+      core = w
+      gsub(/^["\047({[]+|["\047)}\];,]+$/, "", core)
+      if (core == "" || kind != "secret" && number_or_path(core)) return w
+      if (kind == "words" && core ~ /^[A-Za-z0-9_.\/:,@+-]+$/ && core !~ /:[^\/]*@/) return w
+      return "***"
+    }
+    function kind_of(option) {
+      gsub(/^-+/, "", option)
+      option = tolower(option)
+      gsub(/-/, "_", option)
+      if (option ~ /key|token$|tokens?_file|secret|pass|cred|auth|header|cookie|user|bearer|signature|login/) return "secret"
+      if (option == "m" || option ~ /(^|_)(model|models|name|host|port|backend|dtype|type|format|quantization|parser|device|devices|mode|level|policy|size|tokenizer|revision|module|algorithm|algo|scheduler|distributed|attention|template|role|method|strategy|standalone)($|_)/)
+        return "words"
+      return ""
+    }
+    {
+      line = ""
+      program = 1
+      kind = ""
+      for (i = 1; i <= NF; i++) {
+        word = $i
+        equals = index(word, "=")
+        bare = word
+        gsub(/^["\047]+|["\047]+$/, "", bare)
+        if (word ~ /^([;|&{}()]+|&&|\|\||then|do|else|if|!)$/) { program = 1; kind = "" }
+        else if (bare ~ /^-+[A-Za-z]/) {
+          program = 0
+          if (equals > 1) {
+            name = substr(word, 1, equals - 1)
+            kind = kind_of(name)
+            word = name "=" shown(substr(word, equals + 1), kind)
+          } else if (word ~ /^-[A-Za-z]*c$/ && length(word) <= 4) { program = 1; kind = "" }
+          else if (bare ~ /^-[A-Za-z]/ && length(bare) > 4 && kind_of(bare) != "words") { word = substr(bare, 1, 2) "***"; kind = "" }
+          else kind = kind_of(bare)
+        } else if (bare ~ "^" ENVIRON["ALLOWED"] "=") kind = ""
+        else if (bare ~ /^[A-Za-z_][A-Za-z0-9_]*=/) { word = substr(word, 1, equals) "***"; kind = "secret" }
+        else if (program) {
+          if (bare !~ /^[A-Za-z0-9_.\/+-]+;?$/) word = "***"
+          program = bare ~ /^(.*\/)?(exec|sudo|env|nohup|nice|ionice|numactl|time|export|setsid)$/
+          kind = ""
+        } else if (kind != "secret" && bare ~ /^(serve|run|launch|start|server|worker|bench|-m)$/) kind = "words"
+        else word = shown(word, kind)
+        if ($i ~ /;$/) { program = 1; kind = "" }
+        line = line (i > 1 ? " " : "") word
+      }
+      print line
+    }' | redact
 }
