@@ -26,6 +26,7 @@ struct Probe {
   std::string into;                      ///< section of the environment, e.g. `gpus`
   std::vector<std::string> needs;        ///< programs it cannot do without
   IfMissing if_missing = IfMissing::unknown;
+  std::vector<std::string> reads;        ///< probes whose output it gets on its standard input; it begins when they ended
   ProbeLevel level = ProbeLevel::host;
   bool deep = false;                     ///< runs code of the host's own (imports torch, opens a CUDA context): only when asked for
   std::chrono::milliseconds limit{5000};
@@ -73,7 +74,7 @@ struct Signature {
 
 /// Everything one run works with: all playbook files merged, names unique, references checked.
 struct Playbook {
-  std::vector<Probe> probes;
+  std::vector<Probe> probes;       ///< after those that they read
   std::vector<Check> checks;
   std::vector<Signature> signatures;
   std::vector<std::string> files;  ///< where it came from

@@ -196,6 +196,10 @@ class Loader {
     }
     probe.needs = names(map, "needs", is_program, "expected the name of a program, without a path");
     if (map.choice("if_missing", {"absent", "unknown"}) == "absent") probe.if_missing = IfMissing::absent;
+    for (const auto& [read, place] : texts_at(map, "reads")) {
+      reads_.push_back({id, read, place});
+      probe.reads.push_back(read);
+    }
     if (map.choice("level", {"host", "login"}) == "login") probe.level = ProbeLevel::login;
     probe.deep = map.flag("deep").value_or(false);
     measure<std::chrono::milliseconds>(map, "limit", probe.limit, kLongestProbe, "10m", parse_duration);
@@ -297,11 +301,31 @@ class Loader {
     for (const auto& [check, caused, at] : causes_)
       if (std::find(ids.begin(), ids.end(), caused) == ids.end())
         error(at, fmt::format("check {}: 'causes': there is no check '{}'{}", check, printable(caused), did_you_mean(caused, ids)));
+    check_reads();
   }
 
-  struct Cause {
-    std::string check;
-    std::string caused;
+  // A probe reads probes that read none, of its own level; so there is an order in which they can run.
+  void check_reads() {
+    auto& probes = playbook_.probes;
+    std::vector<std::string> ids;
+    for (const auto& probe : probes) ids.push_back(probe.id);
+    const auto find = [&](const std::string& id) { return std::find_if(probes.begin(), probes.end(), [&](const Probe& p) { return p.id == id; }); };
+    for (const auto& [probe, read, at] : reads_) {
+      const auto source = find(read);
+      if (source == probes.end())
+        error(at, fmt::format("probe {}: 'reads': there is no probe '{}'{}", probe, printable(read), did_you_mean(read, ids)));
+      else if (!source->reads.empty())
+        error(at, fmt::format("probe {}: 'reads': probe '{}' reads others itself; expected one that reads none", probe, read));
+      else if (const auto reader = find(probe); reader != probes.end() && reader->level != source->level)
+        error(at, fmt::format("probe {}: 'reads': probe '{}' runs at another level", probe, read));
+    }
+    std::stable_partition(probes.begin(), probes.end(), [](const Probe& probe) { return probe.reads.empty(); });
+  }
+
+  // What `from` names, and where.
+  struct Reference {
+    std::string from;
+    std::string to;
     SourcePos at;
   };
 
@@ -312,7 +336,8 @@ class Loader {
   std::vector<std::string_view> lines_ = {};   // of the file being read
   std::map<std::string, SourcePos> ids_ = {};  // "check disk.full" -> where it was first defined
   std::map<std::string, std::pair<std::string, SourcePos>> filled_ = {};  // section -> probe
-  std::vector<Cause> causes_ = {};
+  std::vector<Reference> causes_ = {};
+  std::vector<Reference> reads_ = {};
 };
 
 }  // namespace

@@ -31,6 +31,11 @@ Bundle make_bundle(const std::vector<Probe>& probes, const std::vector<Signature
     const auto limit = std::chrono::ceil<std::chrono::seconds>(probe.limit).count();
     settings += fmt::format("P{0}={1}\nL{0}={2} M{0}={3} D{0}={4}\n", index, shell_quote(probe.script), limit,
                             probe.max_bytes + 1, shell_quote(join(probe.needs, " ")));
+    for (const auto& read : probe.reads)
+      if (const auto at = std::find(bundle.probe_ids.begin(), bundle.probe_ids.end(), read); at != bundle.probe_ids.end()) {
+        const auto source = at - bundle.probe_ids.begin();
+        settings += fmt::format("U{0}=\"$U{0} {1}\" F{1}={2}\n", index, source, shell_quote(read));
+      }
     signatures_wanted |= probe.script.find("TRUEUP_SIGNATURES") != std::string::npos;
     bundle.probe_ids.push_back(probe.id);
   }

@@ -2,7 +2,7 @@
 # Sent on the standard input of /bin/sh (dash, bash, busybox ash); everything here is a function, run by the last line, so
 # that a script cut on its way runs nothing. Set in front of it: N nonce, tag, W workers, host_limit, count, lifeline (empty:
 # the end of standard input means nothing), lib (text of lib.sh), and for each probe I its text P$I, its limit L$I in seconds,
-# its greatest output M$I, the programs it needs D$I.
+# its greatest output M$I, the programs it needs D$I, the earlier probes that it reads U$I, and where others read it its name F$I.
 # N is no exported variable: only this text and the memory of our shells hold it.
 #
 # Processes: scheduler -> job (one a probe) -> { runner -> probe's session } | cat | framer, with the errors beside it.
@@ -61,20 +61,23 @@ scheduler() {
   while sleep 1; do event t; done 4<&- 5>&- &
   look_at_clock
   end=$((clock + host_limit * 100)) patience=$((clock + 300))
-  next=0 busy=0 running='' settled=''
+  next=0 busy=0 running='' settled='' newline='
+'
   # Not by ourselves: a directory of PATH may lie on a server that is gone.
   if [ "$uid" = 0 ]; then (eval "$lib"; event w "$(trusted_path "${TRUEUP_LOGIN_PATH:-/usr/bin:/bin}")") 4<&- 5>&- &
   else settle "$PATH"; fi
   start_more
   while [ -z "$settled" ] || [ "$running" ]; do
-    read -r what i a b c <&3 || continue
+    read -r what i rest <&3 || continue
     case $what in
-      w) settle "$i${a:+ $a}${b:+ $b}${c:+ $c}" ;;
-      p) eval "C$i=$a K$i='$b'" ;;
-      r) eval "R$i=\"\$R$i $a\"" ;;
-      s) eval "S$i=$a K$i=" ;;
-      m) ended "$i" missing "$a" ;;
-      l) eval "B$i=\$a\${b:+ \$b}\${c:+ \$c}" ;;
+      w) settle "$i${rest:+ $rest}" ;;
+      p) eval "C$i=${rest%% *} K$i=${rest#* }" ;;
+      r) eval "R$i=\"\$R$i $rest\"" ;;
+      c) eval "F$i=" ;;
+      o) eval "O$i=\$O$i\$rest\$newline" ;;
+      s) eval "S$i=$rest K$i=" ;;
+      m) ended "$i" missing "$rest" ;;
+      l) eval "B$i=\$rest" ;;
       d) finish "$i" ;;
       t) tick ;;
       q) quit ;;
@@ -104,6 +107,10 @@ settle() {
 
 start_more() {
   while [ "$settled" ] && [ "$next" -lt "$count" ] && [ "$busy" -lt "$W" ]; do
+    eval "reads=\$U$next"
+    for i in $reads; do
+      eval "[ \"\$E$i\" ]" || return
+    done
     start "$next"
     next=$((next + 1))
   done
@@ -153,6 +160,7 @@ ended() {
   case " $running " in *" $1 "*) ;; *) return ;; esac
   look_at_clock
   say "$1 x $2 $now $3"
+  eval "E$1=\$2"
   eval "slow=\$A$1"
   [ -z "$slow" ] || busy=$((busy - 1))
   rest=
@@ -197,7 +205,13 @@ reader() {
 
 # The text goes by the environment: arguments are for everyone to read.
 run() {
-  TRUEUP_RUN=$tag.$1 TRUEUP_PROBE="$lib$text" $setsid /bin/sh -c 'eval "unset TRUEUP_PROBE;$TRUEUP_PROBE"' </dev/null 3>&- 5>&- &
+  eval "reads=\$U$1"
+  if [ "$reads" ]; then
+    hand_on 2>/dev/null 3>&- 5>&- |
+      TRUEUP_RUN=$tag.$1 TRUEUP_PROBE="$lib$text" $setsid /bin/sh -c 'eval "unset TRUEUP_PROBE;$TRUEUP_PROBE"' 3>&- 5>&- &
+  else
+    TRUEUP_RUN=$tag.$1 TRUEUP_PROBE="$lib$text" $setsid /bin/sh -c 'eval "unset TRUEUP_PROBE;$TRUEUP_PROBE"' </dev/null 3>&- 5>&- &
+  fi
   whoami_pid
   event p "$1" $! "$pid"
   exec >/dev/null 2>&1 5>&-
@@ -205,8 +219,32 @@ run() {
   event s "$1" $?
 }
 
+# What the probes that this one reads printed, each with a mark where it came whole.
+hand_on() {
+  for i in $reads; do
+    eval "text=\$O$i status=\$E$i name=\$F$i"
+    printf '%s' "$text"
+    case $status in 0 | 221 | 222 | missing) [ -z "$name" ] || printf '!end %s\n' "$name" ;; esac
+  done
+}
+
 frame() {
-  for line in $(head -c "$max" 3>&- 5>&- | encode 3>&- 5>&-); do printf '%s %s %s %s\n' "$N" "$1" "$kind" "$line"; done >&5
+  eval "name=\$F$1"
+  if [ -z "$name" ]; then
+    head -c "$max" 3>&- 5>&- | frame_output "$1"
+    return
+  fi
+  text=$(head -c "$max" 3>&- 5>&-; echo .)
+  printf '%s' "${text%.}" | frame_output "$1"
+  [ ${#text} -le "$max" ] || event c "$1"
+  printf '%s' "${text%.}" | while IFS= read -r line || [ "$line" ]; do
+    # One write each, as long as a pipe keeps whole.
+    if [ ${#line} -le 4000 ]; then event o "$1" "$line"; else event c "$1"; fi
+  done
+}
+
+frame_output() {
+  for line in $(encode 3>&- 5>&-); do printf '%s %s %s %s\n' "$N" "$1" "$kind" "$line"; done >&5
 }
 
 frame_errors() {

@@ -1,6 +1,6 @@
 # Who may run CUDA code on this host: what several probes start from. Read in front of each, after lib.sh. For them:
-# bounded, as_owner, network_mounts, passwd_entry, services, processes, consumers, need_all, python_prefixes,
-# $elf_reader, $newline. The rest is ours.
+# bounded, as_owner, network_mounts, passwd_entry, services, processes, need_all, python_prefixes, $elf_reader,
+# units, $newline. The rest is ours.
 
 newline='
 '
@@ -19,10 +19,32 @@ as_owner() {
   if [ "$(id -u)" = 0 ]; then as_uid "$(owner_uid "$_touched")" "$@"; else "$@"; fi
 }
 
+# Into $_shown: what `systemctl show` says. Fails where systemd does not answer, or not in time: nothing is another answer.
+_show() {
+  _shown=$(bounded 8 _show_all "$@")
+  case $_shown in *!end) _shown=${_shown%!end} ;; *) return 1 ;; esac
+}
+
+_show_all() { systemctl show --no-pager "$@" 2>/dev/null && echo '!end'; }
+
+# Names of the loaded services that matter here: what serves models or works for GPUs, and what has failed. Fails as above.
+units() {
+  [ -d /run/systemd/system ] || return 0
+  _show '*.service' -p Id -p LoadState -p ActiveState -p ExecStart -p Environment || return
+  printf '%s\n' "$_shown" | awk '
+    BEGIN { RS = ""; FS = "\n" }
+    /(^|\n)LoadState=(not-found|masked)/ { next }
+    /(^|\n)ActiveState=failed/ || /(^|\n)Id=[^\n]*(nvidia|dcgm|cuda|gpu|vllm|sglang|triton|ollama|llama|inference)/ ||
+    /(^|\n)ExecStart=[^\n]*(python|nvidia|dcgm|cuda|vllm|sglang|triton|ollama|llama|torch|[ =\/]ray )/ ||
+    /(^|\n)Environment=[^\n]*(CUDA|NVIDIA|HF_|VLLM|SGLANG|FLASHINFER|TORCH|TRITON)/ {
+      for (i = 1; i <= NF; i++) if ($i ~ /^Id=/) print substr($i, 4)
+    }'
+}
+
 # Mount points whose server may be gone; reading mountinfo never blocks.
 network_mounts() {
-  awk '{ for (i = 7; i < NF && $i != "-"; i++) ; if ($(i + 1) ~ /^(nfs|cifs|smb|ceph|lustre|gpfs|glusterfs|beegfs|9p|afs|autofs|fuse|wekafs|virtiofs)/)
-    print $5 }' /proc/self/mountinfo
+  awk '{ for (i = 7; i < NF && $i != "-"; i++) ; if ($(i + 1) ~ /^(nfs|cifs|smb|ceph|lustre|gpfs|glusterfs|beegfs|9p|afs|autofs|fuse|wekafs|virtiofs)/) {
+    gsub(/\\040/, " ", $5); gsub(/\\011/, "\t", $5); gsub(/\\134/, "\\", $5); print $5 } }' /proc/self/mountinfo
 }
 
 # Text for a shell that runs as somebody else. elf_needed FILE: the CUDA libraries that a 64-bit ELF file is linked to, a line
@@ -438,7 +460,7 @@ _service() {
   _argv=${_argv%%' ; ignore_errors='*}
   _exec=${_exec#*path=}
   kv exec "${_exec%% ;*}"
-  kv command "$(printf '%s\n' "$_argv" | redact | cut -c 1-2000)"
+  kv command "$(printf '%s\n' "$_argv" | redact_arguments | cut -c 1-2000)"
 
   _variables=$(bounded 3 _unit_variables | UNSET=$(_of UnsetEnvironment | _words) awk '
     BEGIN { n = split(ENVIRON["UNSET"], unset, "\n"); for (i = 1; i <= n; i++) gone[unset[i]] }
@@ -465,7 +487,7 @@ _service() {
     esac
   fi
   _python_env_found $_ended
-  [ -z "$_details" ] || _service_details
+  _service_details
   end_record
 }
 
@@ -491,19 +513,17 @@ _service_details() {
   bounded 5 _cache_dirs "$_word" "$(kv home "$_word"; printf '%s\n' "$_vars" | env_allow | sed 's/^/env./')"
 }
 
-# The section `services`, as records of K=V; with $_details also what other probes do not start from.
+# The section `services`, as records of K=V.
 services() {
-  _units=${_units-$(units 2>/dev/null)}
+  _units=$(units) || unknown 'systemd does not answer (systemctl show)'
   [ -n "$_units" ] || return 0
-  _manager=$(systemctl show-environment 2>/dev/null)
-  {
-    systemctl show --no-pager -p Id,ActiveState,SubState,Result,MainPID,DropInPaths,NeedDaemonReload,NRestarts,User \
-      -p ExecMainCode,ExecMainStatus,Environment,EnvironmentFiles,UnsetEnvironment,ExecStart \
-      ${_details:+-p MemoryMax,MemoryHigh,LimitMEMLOCK,ProtectHome,ProtectSystem,PrivateDevices,PrivateTmp,DevicePolicy} \
-      ${_details:+-p DeviceAllow,DynamicUser,ReadOnlyPaths,ReadWritePaths,InaccessiblePaths,NoExecPaths,CacheDirectory} \
-      ${_details:+-p StateDirectory,RuntimeDirectory,SupplementaryGroups,KillMode} -- $_units
-    echo
-  } | {
+  _manager=$(bounded 4 systemctl show-environment 2>/dev/null)
+  _show -p Id,ActiveState,SubState,Result,MainPID,DropInPaths,NeedDaemonReload,NRestarts,User \
+    -p ExecMainCode,ExecMainStatus,Environment,EnvironmentFiles,UnsetEnvironment,ExecStart \
+    -p MemoryMax,MemoryHigh,LimitMEMLOCK,ProtectHome,ProtectSystem,PrivateDevices,PrivateTmp,DevicePolicy,DeviceAllow \
+    -p DynamicUser,ReadOnlyPaths,ReadWritePaths,InaccessiblePaths,NoExecPaths,CacheDirectory,StateDirectory \
+    -p RuntimeDirectory,SupplementaryGroups,KillMode -- $_units || unknown 'systemd does not answer (systemctl show)'
+  printf '%s\n\n' "$_shown" | {
     _block=
     set -f
     while IFS= read -r _line; do
@@ -519,17 +539,20 @@ services() {
 # The section `processes`: who has a GPU open, or names a toolkit, and is no unit of `services`. Of those that only name
 # one (all that a profile exports it to), the first of each user and toolkit, Python apart. Root sees them all.
 processes() {
-  _units=${_units-$(units 2>/dev/null)}
+  _units=$(units) || unknown 'systemd does not answer (systemctl show)'
   # What is left of a unit that does not run is no part of it.
-  [ -z "$_units" ] || _units=$(systemctl show --no-pager -p Id,ActiveState -- $_units 2>/dev/null | awk '
-    BEGIN { RS = ""; FS = "\n" }
-    !/(^|\n)ActiveState=(failed|inactive)/ { for (i = 1; i <= NF; i++) if ($i ~ /^Id=/) print substr($i, 4) }')
+  if [ -n "$_units" ]; then
+    _show -p Id,ActiveState -- $_units || unknown 'systemd does not answer (systemctl show)'
+    _units=$(printf '%s\n' "$_shown" | awk '
+      BEGIN { RS = ""; FS = "\n" }
+      !/(^|\n)ActiveState=(failed|inactive)/ { for (i = 1; i <= NF; i++) if ($i ~ /^Id=/) print substr($i, 4) }')
+  fi
   _open=$(ls -ln /proc/[0-9]*/fd 2>/dev/null | awk '
     /^\/proc\// { split($0, part, "/") }
     / -> \/dev\/nvidia[0-9]+$/ { sub(/.*nvidia/, ""); print part[3], $0 }' | sort -u)
   _apps=
   _smi=$(command -v nvidia-smi)
-  if [ -n "$_details" ] && [ -n "$_open" ] && [ -d /sys/module/nvidia ] && [ -n "$_smi" ] && may_run "$_smi"; then
+  if [ -n "$_open" ] && [ -d /sys/module/nvidia ] && [ -n "$_smi" ] && may_run "$_smi"; then
     _apps=$(bounded 4 timeout -k 1 3 "$_smi" --query-compute-apps=pid,used_memory --format=csv,noheader,nounits 2>/dev/null)
   fi
   _seen=
@@ -570,10 +593,10 @@ processes() {
     kv user "$(passwd_entry "$_uid" | cut -d: -f1)"
     kv exe "$_exe"
     _argv=$(_command "$_pid")
-    kv command "$(printf '%s\n' "$_argv" | redact | cut -c 1-2000)"
+    kv command "$(printf '%s\n' "$_argv" | redact_arguments | cut -c 1-2000)"
     kv cgroup "$_cgroup"
     for _word in $_gpus; do kv gpus "$_word"; done
-    [ -z "$_details" ] || _process_details
+    _process_details
     printf '%s\n' "$_vars" | env_allow | sed 's/^/env./'
     if [ "$(readlink "/proc/$_pid/ns/mnt")" = "$(readlink /proc/self/ns/mnt)" ]; then
       _env=$(bounded 3 _env_of_process "$_pid" "$_argv")
@@ -599,19 +622,7 @@ _process_details() {
   [ -z "$_word" ] || [ "$(readlink "/proc/$_pid/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] || kv libcuda "$(bounded 2 _libcuda "$_word")"
 }
 
-# Records of both, as far as there is time, and a mark at the end of each.
-consumers() {
-  _units=$(units 2>/dev/null)
-  bounded 8 _marked services
-  bounded 12 _marked processes
-}
-
-_marked() {
-  "$1"
-  printf '!end %s\n' "$1"
-}
-
-# RECORDS: ends the probe where they are not all.
+# RECORDS (what the probes `services` and `processes` printed): ends the probe where they are not all.
 need_all() {
   for _word in services processes; do
     case $newline$1$newline in
@@ -639,16 +650,23 @@ python_prefixes() {
 
 # DIR: `in` a mount of $_nets, `above` one, or neither.
 _remote() {
-  for _net in $_nets; do
+  printf '%s\n' "$_nets" | while IFS= read -r _net; do
+    [ -n "$_net" ] || continue
     case $1/ in "${_net%/}"/*) echo in; return ;; esac
     case $_net/ in "$1"/*) echo above; return ;; esac
   done
 }
 
 _search() {
-  [ ! -d "$1" ] || { timeout 3 find "$1" -xdev -maxdepth 5 \
+  [ -d "$1" ] || return 0
+  _found=$(bounded 5 _find "$1")
+  printf '%s\n' "${_found%!end}" | sed 's,/pyvenv\.cfg$,,; s,/conda-meta$,,'
+  case $_found in *!end) ;; *) printf '!%s\n' "$1" ;; esac
+}
+
+_find() {
+  timeout 3 find "$1" -xdev -maxdepth 5 \
     \( -name site-packages -o -name .cache -o -name .git -o -name node_modules \) -prune \
     -o \( -name pyvenv.cfg -o -name conda-meta \) -print 2>/dev/null
-    case $? in 124 | 143) printf '!%s\n' "$1" ;; esac; } |
-    sed 's,/pyvenv\.cfg$,,; s,/conda-meta$,,'
+  case $? in 124 | 143) ;; *) echo '!end' ;; esac
 }

@@ -164,6 +164,44 @@ TEST_CASE("ordinary probes, whatever the shell", "[integration][probe]") {
   }
 }
 
+TEST_CASE("a probe reads what others printed, and knows whether it came whole", "[integration][probe]") {
+  for (const auto& shell : shells()) {
+    CAPTURE(shell.name);
+    std::vector<Probe> probes = {
+        probe("records", "kv a '  two  words'; end_record; printf last"),
+        probe("absent", "echo seen; absent"),
+        probe("unknown", "echo seen; unknown why"),
+        probe("missing", "echo no"),
+        probe("failed", "echo no end; exit 1"),
+        probe("late", "echo no end; sleep 1000", 1s),
+        probe("cut", "echo no end; head -c 400 /dev/zero | tr '\\0' x"),
+        probe("long", "printf 'no end\\nb=%05000d\\n' 0"),
+        probe("nothing", ""),
+        probe("all", "cat"),
+        probe("one", "cat; echo mine"),
+        probe("uninterested", "echo mine"),
+    };
+    probes[3].needs = {"no-such-program-here"};
+    probes[6].max_bytes = 400;
+    for (std::size_t i = 0; i < 9; ++i) probes[9].reads.push_back(probes[i].id);
+    probes[10].reads = probes[11].reads = {"records"};
+
+    auto result = run(shell, probes);
+    auto& out = result.outputs;
+    CHECK(result.finished);
+    CHECK(result.left.empty());
+    CHECK(out["records"].output == "a=  two  words\n\nlast");
+    CHECK(out["long"].output == "no end\nb=" + std::string(5000, '0') + "\n");
+    CHECK(told(out["all"]) == "ok 0 ");
+    CHECK(out["all"].output ==
+          "a=  two  words\n\nlast\n!end records\nseen\n!end absent\nseen\n\nwhy\n!end unknown\n!end missing\n"
+          "no end\nno end\nno end\n" + std::string(394, 'x') + "\nno end\n!end nothing\n");
+    CHECK(out["one"].output == "a=  two  words\n\nlast\n!end records\nmine\n");
+    CHECK(told(out["uninterested"]) == "ok 0 ");
+    CHECK(out["uninterested"].output == "mine\n");
+  }
+}
+
 TEST_CASE("what a probe does to itself costs that probe alone", "[integration][probe]") {
   for (const auto& shell : shells()) {
     CAPTURE(shell.name);
@@ -450,15 +488,34 @@ TEST_CASE("secrets stay on the host", "[integration][probe]") {
                R"(printf '%s\n' 'HF_TOKEN=abc def' 'serve --api-key s3cret --port 8' 'Environment="MY_SECRET=a b" X=1' \
   '--max-total-tokens 4096 --tokenizer-path /m/x' 'Authorization: Bearer abcdefgh.ij' 'http://u:p@h/x' '{"api_key": "zz"}' \
   "serve --api-key 'a b' --x" 'serve --api-key "a \"b" --x' 'serve --api-key -sek --x' 'serve --api-keys k1 k2 --x 1' 'x --api-key "cut' \
-  'password: hunter2' '--hf-token=hf_abcdefghijkl --x' "KeyError: 'name'" | redact)"),
+  'password: hunter2' '--hf-token=hf_abcdefghijkl --x' "KeyError: 'name'" \
+  "{'api_key': 'S3'}" "api_key=['S3', 'S4'] x" 'https://u:S3/x@h/p' 'https://h/x?sig=S3&b=S4 x' 'the password is S3 x' \
+  'SGLANG_AUTH=S3' 'VLLM_PWD=S3' 'token eyJhbGciOi.S3.abc x' | redact)"),
+         probe("arguments",
+               R"(printf '%s\n' '/v/bin/python -m sglang.launch_server --model-path a/B-3 --tp 8 --host 0.0.0.0 --log-level info' \
+  '/v/bin/vllm serve a/B --api-key k1 k2 --served-model-name a b --hf-token= X --dtype=bfloat16' \
+  'curl -H Authorization: Bearer abc -u user:pa55 https://u:p@h/x?sig=12 --header "Cookie: a=b" -k x' \
+  "/bin/sh -c export MY=abc CUDA_HOME=/c; exec /v/python -u -m vllm.api --model /m/x?s=1 --auth user:x" \
+  "mysql -psecret --db-password 'two WORDS' --password=hunter2 --dsn postgres://u:p@h/d" \
+  'echo hunter2 | sudo -S x' 'torchrun --nproc-per-node 8 train.py --wandb-api hunter2 --config c.yaml' |
+  redact_arguments)"),
          probe("allow",
                "printf '%s\\n' PATH=/x FOO=1 'VLLM_API_KEY=two words' CUDA_HOME=/c HOME=/h AWS_SECRET=z | env_allow")});
     CHECK(result.outputs["redact"].output ==
           "HF_TOKEN=***\nserve --api-key *** --port 8\nEnvironment=\"MY_SECRET=***\" X=1\n"
-          "--max-total-tokens 4096 --tokenizer-path /m/x\nAuthorization: Bearer ***\nhttp://***@h/x\n{\"api_key\": "
+          "--max-total-tokens 4096 --tokenizer-path /m/x\nAuthorization: *** ***\nhttp://***@h/x\n{\"api_key\": "
           "\"***\"}\n"
           "serve --api-key *** --x\nserve --api-key *** --x\nserve --api-key *** --x\nserve --api-keys *** --x 1\n"
-          "x --api-key ***\npassword: ***\n--hf-token=*** --x\nKeyError: 'name'\n");
+          "x --api-key ***\npassword: ***\n--hf-token=*** --x\nKeyError: 'name'\n"
+          "{'api_key': '***'}\napi_key=***\nhttps://***@h/p\nhttps://h/x?*** x\nthe password is *** x\n"
+          "SGLANG_AUTH=***\nVLLM_PWD=***\ntoken *** x\n");
+    CHECK(result.outputs["arguments"].output ==
+          "/v/bin/python -m sglang.launch_server --model-path a/B-3 --tp 8 --host 0.0.0.0 --log-level info\n"
+          "/v/bin/vllm serve a/B --api-key *** --served-model-name a b --hf-token= *** --dtype=bfloat16\n"
+          "curl -H *** *** *** -u *** *** --header *** a=*** -k ***\n"
+          "/bin/sh -c export MY=*** CUDA_HOME=/c; exec /v/python -u -m vllm.api --model *** --auth ***\n"
+          "mysql -p*** --db-password *** *** --password=*** --dsn ***\n"
+          "echo *** | sudo -S ***\ntorchrun --nproc-per-node 8 train.py --wandb-api *** --config c.yaml\n");
     CHECK(result.outputs["allow"].output == "PATH=/x\nVLLM_API_KEY=***\nCUDA_HOME=/c\nHOME=/h\n");
   }
 }

@@ -125,9 +125,12 @@ EOF
 )" '/dev/sda1|/dev/sdb1|/dev/sdc1|'
 
 is 'a search that was cut' "$(timeout() { echo /x/venv/pyvenv.cfg; return 124; }; _search "$tree" | tr '\n' '|')" "/x/venv|!$tree|"
-is 'a complete list of consumers' "$(services() { :; }; processes() { kv pid 1; end_record; }; need_all "$(consumers)"; echo went on)" 'went on'
-is 'a list of consumers that was cut' \
-  "$(services() { exec sleep 9; }; processes() { :; }; bounded() { shift; [ "$2" = services ] || "$@"; }; need_all "$(consumers)"; echo went on)" \
+is 'a complete list of consumers' "$(need_all "a=1$newline!end services$newline!end processes"; echo went on)" 'went on'
+is 'a list of consumers that was cut' "$(need_all "a=1$newline!end processes"; echo went on)" \
   "${newline}the list of consumers was cut: its services took too long"
+is 'a systemd that answers nothing' "$(systemctl() { return 1; }; _show -p Id || echo failed)" failed
+is 'a systemd that answers in part' "$(systemctl() { echo Id=a; return 1; }; _show -p Id || echo failed)" failed
+is 'a systemd that answers' "$(systemctl() { echo Id=a; }; _show -p Id; printf %s "$_shown")" "Id=a"
+is 'names of mounts with blanks' "$(_nets=$(printf '%s\n' '/home/nfs share' /data); _remote '/home/nfs share'; _remote /home; _remote /opt; _remote /data/x)" "in${newline}above${newline}in"
 
 exit $failed

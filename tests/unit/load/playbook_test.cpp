@@ -123,6 +123,20 @@ TEST_CASE("every mistake in a probe is named at its place", "[unit][load][playbo
   CHECK_THAT(parser[0], ContainsSubstring("did you mean 'csv'?"));
 }
 
+TEST_CASE("a probe comes after those that it reads", "[unit][load][playbook]") {
+  const auto p = test::playbook("probes:\n" + probe(", reads: [os, host]") + probe("", "os", "os") + probe("", "host", "host"));
+  REQUIRE(p.probes.size() == 3);
+  CHECK(p.probes[0].id == "os");
+  CHECK(p.probes[1].id == "host");
+  CHECK(p.probes[2].reads == Texts{"os", "host"});
+  CHECK(errors_of("probes:\n" + probe(", reads: [os, hots]") + probe(", reads: [host, os], level: login", "os", "os") +
+                  probe("", "host", "host")) ==
+        Texts{"p.yaml:2:62: probe gpus: 'reads': probe 'os' reads others itself; expected one that reads none",
+              "p.yaml:2:66: probe gpus: 'reads': there is no probe 'hots'; did you mean 'host'?",
+              "p.yaml:3:56: probe os: 'reads': probe 'host' runs at another level",
+              "p.yaml:3:62: probe os: 'reads': probe 'os' reads others itself; expected one that reads none"});
+}
+
 TEST_CASE("a script gets no interpolation", "[unit][load][playbook]") {
   CHECK(errors_of("probes:\n  gpus:\n    into: gpus\n    parse: lines\n    script: |\n      true\n      echo {{ .item }}\n") ==
         Texts{"p.yaml:7:12: probe gpus: 'script': scripts get no interpolation; where a program wants two braces, keep them "
