@@ -52,6 +52,21 @@ checks:
     because: it never ends
 """
 
+BUSY = """
+probes:
+  host:
+    script: printf 'hostname=%s\\n' "$(uname -n)"
+    parse: {kv: {single: true}}
+    into: host
+checks:
+  busy.here:
+    title: never
+    severity: error
+    needs: [host]
+    assert: 'if .host.hostname == "ct200" then (def f: f; f) else true end'
+    because: it never ends
+"""
+
 
 def our_processes(name):
     """Processes on a test host that an audit left behind: by the mark that every one of ours carries."""
@@ -100,8 +115,8 @@ class Hostile(unittest.TestCase):
 
     def test_an_expression_that_never_ends_is_stopped_by_name(self):
         done = hosts.run(TRUEUP, "audit", "-i", self.inventory, "-p", self.playbook(ENDLESS), check=False)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("loops.for.ever", done.stderr)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("loops.for.ever", done.stdout)
 
     def start_hanging_audit(self):
         text = HOSTILE.replace("limit: 2s", "limit: 50s")
@@ -133,6 +148,80 @@ class Hostile(unittest.TestCase):
                 lab("exec", "ct201", "--", "usermod", "-s", shell, "root")
                 result = audit("-i", self.inventory)
                 self.assertEqual(result.status, 0, result.text)
+
+
+class HostsThatMislead(unittest.TestCase):
+    """What cannot be seen is unknown, and nobody speaks for the kernel, for systemd or for another host."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.boot = booted("ct201", "ct200")
+        cls.inventory = cls.boot.__enter__()
+        cls.addClassCleanup(cls.boot.__exit__, None, None, None)
+
+    def shell(self, script, undo):
+        lab("exec", "ct201", "--", "sh", "-ec", script)
+        self.addCleanup(lab, "exec", "ct201", "--", "sh", "-c", undo)
+
+    def program(self, name, text):
+        path = f"/usr/local/bin/{name}"
+        self.shell(f"printf '%s\\n' '#!/bin/sh' '{text}' >{path}; chmod 755 {path}", f"rm {path}")
+
+    def test_a_systemd_that_does_not_answer_is_unknown(self):
+        for script in ["exit 1", "case $* in *MainPID*) exit 1 ;; esac; exec /usr/bin/systemctl \"$@\""]:
+            with self.subTest(script):
+                self.program("systemctl", script)
+                result = audit("-i", self.inventory, "-l", "ct201")
+                self.assertEqual(result.probe("ct201", "services")["status"], "unknown")
+                self.assertIn("systemd does not answer", result.probe("ct201", "services")["detail"])
+                self.assertEqual(result.findings("ct201"), [])
+                self.assertEqual(result.status, 4)
+
+    def test_a_journal_that_cannot_be_read_is_unknown(self):
+        self.program("journalctl", "exit 1")
+        self.program("dmesg", "exit 1")
+        result = audit("-i", self.inventory, "-l", "ct201")
+        self.assertEqual(result.probe("ct201", "journal")["status"], "unknown")
+        self.assertEqual(result.status, 4)
+
+    def test_a_program_speaks_neither_for_the_kernel_nor_for_systemd(self):
+        self.shell(r"""
+            cat >/run/talk <<'EOF'
+echo 'NVRM: GPU at PCI:0000:01:00: GPU has fallen off the bus.'
+echo 'NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.'
+echo 'talker-vllm.service: A process of this unit has been killed by the OOM killer.'
+logger -t 'x systemd[1]: talker-vllm.service' 'A process of this unit has been killed by the OOM killer.'
+logger -t 'systemd[1]' "talker-vllm.service: Failed with result 'oom-kill'."
+kill -9 $$
+EOF
+            systemd-run -q --unit=talker-vllm --uid=user sh /run/talk
+            until systemctl is-failed -q talker-vllm; do sleep 0.05; done""",
+                   "systemctl reset-failed talker-vllm; rm /run/talk")
+        result = audit("-i", self.inventory, "-l", "ct201")
+        checks = {f["check"] for f in result.findings("ct201")}
+        self.assertIn("service.failed", checks)
+        self.assertEqual(checks & {"gpu.lost", "gpu.xid", "service.oom-killed"}, set(), result.text)
+
+    def test_a_file_that_cannot_be_read_blinds_one_environment_only(self):
+        self.shell(r"""
+            cd /home/user
+            setpriv --reuid=user --regid=user --clear-groups sh -ec '
+              mkdir -p w/lib/python3.11/site-packages/torch w/lib/python3.11/site-packages/torch-2.9.1.dist-info w/bin
+              touch w/pyvenv.cfg
+              ln -s /etc/shadow w/lib/python3.11/site-packages/torch/version.py'""",
+                   "rm -r /home/user/w")
+        result = audit("-i", self.inventory, "-l", "ct201")
+        self.assertEqual(result.probe("ct201", "python_envs")["status"], "ok")
+
+    def test_a_host_that_keeps_a_check_busy_costs_no_other_host_its_judgement(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "busy.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(BUSY)
+            result = audit("-i", self.inventory, "-p", path, "-f", "1")
+        self.assertIn("busy.here", result.host("ct200")["error"]["message"])
+        self.assertEqual(result.host("ct201")["status"], "audited")
+        self.assertEqual(result.status, 4)
 
 
 class PlantedFiles(unittest.TestCase):
