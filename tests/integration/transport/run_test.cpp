@@ -200,12 +200,13 @@ TEST_CASE("SIGINT in the middle ends the run and every process of ours", "[integ
       },
       [&](const Progress& progress) {
         CHECK(progress.running == 1);
-        if (!sent && std::filesystem::exists(pid_file)) {
-          CHECK(progress.slowest_doing == "probing: endless");
+        // Once the other probe's end has arrived.
+        if (!sent && std::filesystem::exists(pid_file) && progress.slowest_doing == "probing: endless") {
           sent = true;
           for (int i = 0; i < times; ++i) ::raise(SIGINT);
         }
       });
+  CHECK(sent);
   REQUIRE(stopped);
   CHECK(stopped->kind == ErrorKind::interrupted);
   REQUIRE(results.size() == 2);
