@@ -56,7 +56,7 @@ BUSY = """
 probes:
   host:
     script: printf 'hostname=%s\\n' "$(uname -n)"
-    parse: {kv: {single: true}}
+    parse: {kv: {single: true, fields: {hostname: text}}}
     into: host
 checks:
   busy.here:
@@ -165,7 +165,7 @@ class HostsThatMislead(unittest.TestCase):
 
     def program(self, name, text):
         path = f"/usr/local/bin/{name}"
-        self.shell(f"printf '%s\\n' '#!/bin/sh' '{text}' >{path}; chmod 755 {path}", f"rm {path}")
+        self.shell(f"printf '%s\\n' '#!/bin/sh' '{text}' >{path}; chmod 755 {path}", f"rm -f {path}")
 
     def test_a_systemd_that_does_not_answer_is_unknown(self):
         for script in ["exit 1", "case $* in *MainPID*) exit 1 ;; esac; exec /usr/bin/systemctl \"$@\""]:

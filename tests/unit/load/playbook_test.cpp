@@ -131,8 +131,8 @@ TEST_CASE("a probe comes after those that it reads", "[unit][load][playbook]") {
   CHECK(p.probes[2].reads == Texts{"os", "host"});
   CHECK(errors_of("probes:\n" + probe(", reads: [os, hots]") + probe(", reads: [host, os], level: login", "os", "os") +
                   probe("", "host", "host")) ==
-        Texts{"p.yaml:2:62: probe gpus: 'reads': probe 'os' reads others itself; expected one that reads none",
-              "p.yaml:2:66: probe gpus: 'reads': there is no probe 'hots'; did you mean 'host'?",
+        Texts{"p.yaml:2:60: probe gpus: 'reads': probe 'os' reads others itself; expected one that reads none",
+              "p.yaml:2:64: probe gpus: 'reads': there is no probe 'hots'; did you mean 'host'?",
               "p.yaml:3:56: probe os: 'reads': probe 'host' runs at another level",
               "p.yaml:3:62: probe os: 'reads': probe 'os' reads others itself; expected one that reads none"});
 }
