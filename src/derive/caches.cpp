@@ -75,13 +75,19 @@ class Judge {
   }
 
  private:
+  // Several consumers share an account's caches: whoever has the library comes before who has not.
   const Claim* user_of(const JitCache& cache) const {
+    const Claim* other = nullptr;
+    const auto library = cache.kind == "tvm_ffi" ? "sglang" : cache.kind;
     for (const auto& claim : claims_) {
       if (claim.consumer.kind == "unclaimed") continue;
-      for (const auto& base : bases(cache.kind, claim.consumer))
-        if (below(cache.path, base)) return &claim;
+      const auto places = bases(cache.kind, claim.consumer);
+      if (std::none_of(places.begin(), places.end(), [&](const std::string& base) { return below(cache.path, base); }))
+        continue;
+      if (resolution_of(&claim, library) != nullptr) return &claim;
+      if (other == nullptr) other = &claim;
     }
-    return nullptr;
+    return other;
   }
 
   CacheVerdict& add(const JitCache& cache, const Claim* user, std::string rule, Outcome outcome,
