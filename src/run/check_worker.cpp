@@ -253,11 +253,11 @@ Result<void> CheckWorker::State::launch(std::vector<Error>& errors) {
     return fail(std::move(error));
   };
   int line[2];
+  broken = Error{ErrorKind::io, "the checks' process did not start", {}, {}, {}};  // until it is ready
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line) != 0)
     return failed({ErrorKind::io, fmt::format("cannot make a socket pair: {}", std::strerror(errno)), {}, {}, {}});
   const auto parent = ::getpid();
   buffer.clear();
-  broken.reset();
   fd = line[0];
   pid = ::fork();
   if (pid == 0) {
@@ -282,7 +282,10 @@ Result<void> CheckWorker::State::launch(std::vector<Error>& errors) {
       return failed(stop(ErrorKind::timeout,
                          fmt::format("compiling the checks took longer than {}", duration_text(limits.compile))));
     if (got == Wait::closed) return failed(stop(ErrorKind::limit, "compiling the checks: libjq " + death()));
-    if (text == kReady) return {};
+    if (text == kReady) {
+      broken.reset();
+      return {};
+    }
     if (text == kFailed) return fail(errors.at(errors_before));
     errors.push_back(error_from(nlohmann::json::parse(text)));
   }
@@ -318,7 +321,7 @@ Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono:
     const auto got = state_->next_line(line, deadline);
     if (got == State::Wait::late)
       return fail(state_->stop_at(check, ErrorKind::internal,
-                                  fmt::format("took longer than {} on one host; its expressions may never end", duration_text(limit))));
+                                  fmt::format("was still at work when the {} for all checks of a host were over; its expressions may never end", duration_text(limit))));
     if (got == State::Wait::closed) return fail(state_->stop_at(check, ErrorKind::internal, state_->death()));
     if ((received += line.size()) > state_->limits.answer_bytes)
       return fail(state_->stop_at(check, ErrorKind::internal, fmt::format("gives more than {}", size_text(state_->limits.answer_bytes))));
