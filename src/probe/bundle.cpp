@@ -29,7 +29,7 @@ Bundle make_bundle(const std::vector<Probe>& probes, const std::vector<Signature
   for (const auto& probe : probes_at(probes, level)) {
     const auto index = bundle.probe_ids.size();
     const auto limit = std::chrono::ceil<std::chrono::seconds>(probe.limit).count();
-    settings += fmt::format("P{0}={1}\nL{0}={2} M{0}={3} D{0}={4}\n", index, shell_quote(probe.script), limit,
+    settings += fmt::format("P{0}={1}\nL{0}={2} M{0}={3} D{0}={4} U{0}= F{0}= E{0}= O{0}=\n", index, shell_quote(probe.script), limit,
                             probe.max_bytes + 1, shell_quote(join(probe.needs, " ")));
     for (const auto& read : probe.reads)
       if (const auto at = std::find(bundle.probe_ids.begin(), bundle.probe_ids.end(), read); at != bundle.probe_ids.end()) {

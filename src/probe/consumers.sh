@@ -25,6 +25,12 @@ _show() {
   case $_shown in *!end) _shown=${_shown%!end} ;; *) return 1 ;; esac
 }
 
+# A failure, not `unknown`: probes that read the list must not take it for whole.
+_silent() {
+  echo 'systemd does not answer (systemctl show)' >&2
+  exit 1
+}
+
 _show_all() { systemctl show --no-pager "$@" 2>/dev/null && echo '!end'; }
 
 # Names of the loaded services that matter here: what serves models or works for GPUs, and what has failed. Fails as above.
@@ -515,14 +521,14 @@ _service_details() {
 
 # The section `services`, as records of K=V.
 services() {
-  _units=$(units) || unknown 'systemd does not answer (systemctl show)'
+  _units=$(units) || _silent
   [ -n "$_units" ] || return 0
   _manager=$(bounded 4 systemctl show-environment 2>/dev/null)
   _show -p Id,ActiveState,SubState,Result,MainPID,DropInPaths,NeedDaemonReload,NRestarts,User \
     -p ExecMainCode,ExecMainStatus,Environment,EnvironmentFiles,UnsetEnvironment,ExecStart \
     -p MemoryMax,MemoryHigh,LimitMEMLOCK,ProtectHome,ProtectSystem,PrivateDevices,PrivateTmp,DevicePolicy,DeviceAllow \
     -p DynamicUser,ReadOnlyPaths,ReadWritePaths,InaccessiblePaths,NoExecPaths,CacheDirectory,StateDirectory \
-    -p RuntimeDirectory,SupplementaryGroups,KillMode -- $_units || unknown 'systemd does not answer (systemctl show)'
+    -p RuntimeDirectory,SupplementaryGroups,KillMode -- $_units || _silent
   printf '%s\n\n' "$_shown" | {
     _block=
     set -f
@@ -539,10 +545,10 @@ services() {
 # The section `processes`: who has a GPU open, or names a toolkit, and is no unit of `services`. Of those that only name
 # one (all that a profile exports it to), the first of each user and toolkit, Python apart. Root sees them all.
 processes() {
-  _units=$(units) || unknown 'systemd does not answer (systemctl show)'
+  _units=$(units) || _silent
   # What is left of a unit that does not run is no part of it.
   if [ -n "$_units" ]; then
-    _show -p Id,ActiveState -- $_units || unknown 'systemd does not answer (systemctl show)'
+    _show -p Id,ActiveState -- $_units || _silent
     _units=$(printf '%s\n' "$_shown" | awk '
       BEGIN { RS = ""; FS = "\n" }
       !/(^|\n)ActiveState=(failed|inactive)/ { for (i = 1; i <= NF; i++) if ($i ~ /^Id=/) print substr($i, 4) }')
@@ -612,8 +618,10 @@ _process_details() {
   case $_cgroup in
   *docker*|*libpod*|*kubepods*|*containerd*|*crio*)
     kv container "$(printf '%s\n' "$_cgroup" | grep -oE '[0-9a-f]{64}' | tail -n 1)" ;;
+  # Not systemd's of this machine: it knows nothing of them.
+  */user@*|*machine.slice*|*lxc*) ;;
   *.service|*.scope)
-    [ -z "$_gpus" ] || kv scope "$(systemctl show -p ActiveState --value -- "${_cgroup##*/}" 2>/dev/null)" ;;
+    [ -z "$_gpus" ] || kv scope "$(bounded 2 systemctl show -p ActiveState --value -- "${_cgroup##*/}" 2>/dev/null)" ;;
   esac
   _word=$(printf '%s\n' "$_apps" | awk -F ', *' -v pid="$_pid" '$1 == pid && $2 ~ /^[0-9]+$/ { print $2; exit }')
   [ -z "$_word" ] || kv memory_bytes "$_word"
@@ -627,7 +635,7 @@ need_all() {
   for _word in services processes; do
     case $newline$1$newline in
     *"$newline!end $_word$newline"*) ;;
-    *) unknown "the list of consumers was cut: its $_word took too long" ;;
+    *) unknown "the list of consumers is not whole: $_word failed, took too long or gave a line above 4000 bytes" ;;
     esac
   done
 }

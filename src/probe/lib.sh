@@ -127,7 +127,7 @@ as_uid() {
 # Hides values that look secret: a line NAME=VALUE whole, KEY=VALUE within one and "key": "value" by name, --api-key VALUE, Bearer tokens, users in URLs, tokens
 # by their shape. Names of tokenizers and counts of tokens stay readable.
 redact() {
-  _name='[A-Za-z0-9_.-]*([Kk][Ee][Yy]|[Tt][Oo][Kk][Ee][Nn]|[Ss][Ee][Cc][Rr][Ee][Tt]|[Pp][Aa][Ss][Ss]|[Cc][Rr][Ee][Dd][Ee][Nn][Tt]|[Aa][Uu][Tt][Hh]|[Pp][Ww][Dd]|[Ss][Ii][Gg][Nn][Aa][Tt][Uu][Rr][Ee])[A-Za-z0-9_.-]*'
+  _name='[A-Za-z0-9_.-]*([Kk][Ee][Yy]|[Tt][Oo][Kk][Ee][Nn]|[Ss][Ee][Cc][Rr][Ee][Tt]|[Pp][Aa][Ss][Ss]|[Cc][Rr][Ee][Dd][Ee][Nn][Tt]|[Aa][Uu][Tt][Hh]|[Pp][Ww][Dd])[A-Za-z0-9_.-]*'
   sed -E \
     -e 's/([Tt])(okeniz|okens[ =][0-9])/\1~~\2/g' \
     -e 's/([Kk]ey)(Error|board)/\1~~\2/g' \
@@ -145,7 +145,7 @@ redact() {
     -e "s/(--?$_name) +'[^']*('|\$)/\\1 ***/g" \
     -e "s/(--?$_name) +-?[^ \"'-][^ ]*/\\1 ***/g" \
     -e 's/(--?[A-Za-z0-9_.-]*[Kk][Ee][Yy][Ss]? \*\*\*)( +[^ -][^ ]*)+/\1/g' \
-    -e 's/([Pp]assword|[Pp]assphrase|[Tt]oken|[Ss]ecret|[Kk]ey) +(is|was) +[^ ]+/\1 \2 ***/g' \
+    -e 's/([Pp]assword|[Pp]assphrase|[Tt]oken|[Ss]ecret) +(is|was) +[^ ]+/\1 \2 ***/g' \
     -e 's,([A-Za-z][A-Za-z0-9+.-]*://)[^@ ]+@,\1***@,g' \
     -e 's,([A-Za-z][A-Za-z0-9+.-]*://[^? ]*\?)[^ "]+,\1***,g' \
     -e 's/eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_.-]+/***/g' \

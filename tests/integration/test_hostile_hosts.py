@@ -172,7 +172,8 @@ class HostsThatMislead(unittest.TestCase):
             with self.subTest(script):
                 self.program("systemctl", script)
                 result = audit("-i", self.inventory, "-l", "ct201")
-                self.assertEqual(result.probe("ct201", "services")["status"], "unknown")
+                self.assertEqual(result.probe("ct201", "services")["status"], "failed")
+                self.assertEqual(result.probe("ct201", "python_envs")["status"], "unknown")
                 self.assertIn("systemd does not answer", result.probe("ct201", "services")["detail"])
                 self.assertEqual(result.findings("ct201"), [])
                 self.assertEqual(result.status, 4)
@@ -212,6 +213,9 @@ EOF
                    "rm -r /home/user/w")
         result = audit("-i", self.inventory, "-l", "ct201")
         self.assertEqual(result.probe("ct201", "python_envs")["status"], "ok")
+        facts = hosts.json.loads(hosts.run(TRUEUP, "facts", "-i", self.inventory, "ct201").stdout)
+        [planted] = [e for e in facts["python_envs"] if e["path"] == "/home/user/w"]
+        self.assertIn("no permission", planted["unknown"]["torch_cuda"])
 
     def test_a_host_that_keeps_a_check_busy_costs_no_other_host_its_judgement(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -127,7 +127,7 @@ EOF
 is 'a search that was cut' "$(timeout() { echo /x/venv/pyvenv.cfg; return 124; }; _search "$tree" | tr '\n' '|')" "/x/venv|!$tree|"
 is 'a complete list of consumers' "$(need_all "a=1$newline!end services$newline!end processes"; echo went on)" 'went on'
 is 'a list of consumers that was cut' "$(need_all "a=1$newline!end processes"; echo went on)" \
-  "${newline}the list of consumers was cut: its services took too long"
+  "${newline}the list of consumers is not whole: services failed, took too long or gave a line above 4000 bytes"
 is 'a systemd that answers nothing' "$(systemctl() { return 1; }; _show -p Id || echo failed)" failed
 is 'a systemd that answers in part' "$(systemctl() { echo Id=a; return 1; }; _show -p Id || echo failed)" failed
 is 'a systemd that answers' "$(systemctl() { echo Id=a; }; _show -p Id; printf %s "$_shown")" "Id=a"
