@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
@@ -36,10 +34,6 @@ Account own_account() {
   return {entry != nullptr ? entry->pw_name : std::to_string(getuid()), home != nullptr    ? home
                                                                         : entry != nullptr ? entry->pw_dir
                                                                                            : ""};
-}
-
-Result<std::string> read_standard_input() {
-  return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
 }
 
 std::vector<std::string> yaml_files(const std::string& directory) {
