@@ -1,0 +1,91 @@
+#include <nlohmann/json.hpp>
+
+#include "support/catch.hpp"
+#include "unit/derive/assess.hpp"
+
+// What single shipped checks make of settings and records that look alike: a table for each.
+
+namespace trueup {
+namespace {
+
+using nlohmann::json;
+using test::assess;
+using test::summary;
+
+constexpr auto kUnit = "sglang-k26.service";
+
+/// The severity of what `check` finds about `about`; `unknown` where it was not evaluated, `holds` where neither.
+std::string verdict(const Assessment& assessment, const std::string& check, const std::string& about = "") {
+  for (const auto& finding : assessment.findings)
+    if (finding.check == check && (about.empty() || finding.about == about))
+      return std::string(to_string(finding.severity));
+  for (const auto& gap : assessment.not_evaluated)
+    if (gap.check == check) return "unknown";
+  return "holds";
+}
+
+json line(const std::string& signature, std::int64_t time, const std::string& text) {
+  return {{"signature", signature}, {"source", "kernel"}, {"unit", ""}, {"time", time}, {"text", text}};
+}
+
+}  // namespace
+
+// A toolkit that would do is as urgent as the library that misses it, and one finding for each pair of toolkits.
+TEST_CASE("the wrong toolkit weighs what its libraries weigh", "[unit][derive][playbooks]") {
+  const auto resolution = [](const char* library, const char* root, const char* better, bool claimed = true) {
+    return json{{"consumer", "unit a.service"},
+                {"unit", "a.service"},
+                {"claimed", claimed},
+                {"python_env", "/venv"},
+                {"library", library},
+                {"outcome", "broken"},
+                {"root", root},
+                {"better_toolkit", better},
+                {"rule", "CUDA_HOME"},
+                {"rule_detail", "x"},
+                {"explanation", "why"},
+                {"evidence", json::array()},
+                {"reason", "x"},
+                {"targets", json::array()}};
+  };
+  const json says = line("cuda.unsupported-arch", 1, "nvcc fatal   : Unsupported gpu architecture 'sm_100f'");
+  const struct {
+    json resolutions;
+    bool logged;
+    std::vector<std::string> expected;
+  } kRows[] = {
+      {json::array({resolution("flashinfer", "/a", "/b")}), false, {"error"}},
+      {json::array({resolution("flashinfer", "/a", "/b", false)}), false, {"warning"}},
+      {json::array({resolution("deep_gemm", "/a", "/b")}), false, {"warning"}},
+      {json::array({resolution("deep_gemm", "/a", "/b")}), true, {"error"}},
+      {json::array({resolution("tilelang", "/a", "/b")}), false, {"info"}},
+      {json::array({resolution("sglang", "/a", "/b", false)}), false, {"info"}},
+      {json::array({resolution("tilelang", "/a", "/b"), resolution("flashinfer", "/a", "/b")}), false, {"error"}},
+      {json::array({resolution("tilelang", "/a", "/b"), resolution("flashinfer", "/a", "/c")}),
+       false,
+       {"error", "info"}},
+      {json::array({resolution("deep_gemm", "/a", "/b"), resolution("tvm_ffi", "/d", "/b")}),
+       false,
+       {"warning", "warning"}},
+  };
+  for (const auto& row : kRows) {
+    auto c = test::derive_case("host-sound");
+    const auto environment = environment_from_json(c.facts);
+    REQUIRE(environment);
+    auto facts = environment_to_json(*environment);
+    facts["derived"] = derived_to_json(Derived{});
+    facts["derived"]["resolutions"] = row.resolutions;
+    if (row.logged) {
+      facts["journal"].push_back(says);
+      facts["journal"].back()["unit"] = "a.service";
+    }
+    const auto assessment = assess(facts);
+    std::vector<std::string> severities;
+    for (const auto& finding : assessment.findings)
+      if (finding.check == "toolchain.wrong-toolkit") severities.emplace_back(to_string(finding.severity));
+    INFO(row.resolutions.dump() << "\n" << summary(assessment));
+    CHECK(severities == row.expected);
+  }
+}
+
+}  // namespace trueup
