@@ -182,7 +182,7 @@ using Variables = std::map<std::string, std::string>;
 /// A directory that JIT libraries of a consumer write to, seen with its user's eyes.
 struct CacheDir {
   std::string kind;                        ///< `home`, or that of the cache: `flashinfer`, `triton`, ...
-  bool exists = false;
+  std::optional<bool> exists;              ///< absent: could not be tried
   std::optional<bool> writable;            ///< it, or what is there of the way to it; absent: could not be tried
   bool read_only = false;                  ///< its file system is mounted read-only
   bool noexec = false;                     ///< programs and modules of its file system cannot be loaded
@@ -212,6 +212,7 @@ struct Service {
   bool stale = false;                      ///< NeedDaemonReload
   Variables settings;                      ///< what it limits or hides, where not systemd's default: `MemoryMax`, `ProtectHome`, ...
   std::string libcuda;                     ///< the libcuda.so.1 that LD_LIBRARY_PATH leads to, links resolved; empty: none
+  std::vector<std::int64_t> groups;        ///< gids that its processes have; empty: not told
   std::vector<std::string> denied;         ///< device nodes of GPUs that its user may not open
   std::vector<CacheDir> cache_dirs;
   FieldReasons unknown;

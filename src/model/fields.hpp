@@ -204,6 +204,7 @@ struct Fields<Service> {
                                           Field{"stale", &R::stale},
                                           Field{"settings", &R::settings},
                                           Field{"libcuda", &R::libcuda},
+                                          Field{"groups", &R::groups},
                                           Field{"denied", &R::denied},
                                           Field{"cache_dirs", &R::cache_dirs},
                                           Field{"unknown", &R::unknown}};

@@ -30,6 +30,40 @@ json line(const std::string& signature, std::int64_t time, const std::string& te
 
 }  // namespace
 
+TEST_CASE("which device settings of a unit leave it without GPUs", "[unit][derive][playbooks]") {
+  const struct {
+    std::string policy, allow;
+    bool hidden;
+  } kRows[] = {
+      {"", "", false},
+      {"closed", "", true},
+      {"strict", "/dev/null rw", true},
+      {"", "/dev/fuse rw", true},  // `auto` with a list closes the rest
+      {"closed", "char-* rw", false},
+      {"closed", "char-nvidia* rwm", false},
+      {"closed", "char-nvidia rw, char-nvidia-uvm rw", false},
+      {"closed", "char-nvidia-frontend rw, char-nvidia-uvm rw", false},
+      {"closed", "char-nvidiactl rw, char-nvidia-u?m rw, char-nvidia-caps rw", false},
+      {"closed", "char-195 rw, char-511 rw", false},
+      {"closed", "/dev/nvidia-uvm rw, /dev/nvidia0 rw, /dev/nvidiactl rw", false},
+      {"closed", "/dev/nvidia0 rw, /dev/nvidiactl rw", true},  // CUDA opens /dev/nvidia-uvm as well
+      {"closed", "char-nvidia rw", true},
+      {"closed", "char-195 rw", true},
+      {"closed", "char-nvidia* r", true},
+      {"closed", "/dev/nvidia* rwm", true},  // a path is no pattern
+      {"closed", "char-pts rw, block-* rw", true},
+  };
+  for (const auto& row : kRows) {
+    auto c = test::derive_case("host-sound");
+    auto& settings = c.facts["services"][0]["settings"];
+    settings = json::object();
+    if (!row.policy.empty()) settings["DevicePolicy"] = row.policy;
+    if (!row.allow.empty()) settings["DeviceAllow"] = row.allow;
+    CAPTURE(row.policy, row.allow);
+    CHECK(verdict(assess(c), "service.gpus-hidden", kUnit) == (row.hidden ? "warning" : "holds"));
+  }
+}
+
 // A toolkit that would do is as urgent as the library that misses it, and one finding for each pair of toolkits.
 TEST_CASE("the wrong toolkit weighs what its libraries weigh", "[unit][derive][playbooks]") {
   const auto resolution = [](const char* library, const char* root, const char* better, bool claimed = true) {
