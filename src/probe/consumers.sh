@@ -328,16 +328,36 @@ cache_roots() {
     }'
 }
 
-# LD_LIBRARY_PATH: the libcuda.so.1 that it leads to.
+# LD_LIBRARY_PATH: the libcuda.so.1 that it leads to. Fails where a directory of it cannot be looked into as its owner.
 _libcuda() {
   set -f
+  _ifs=$IFS
   IFS=:
-  for _dir in $1; do
-    case $_dir in
-    /*) [ ! -e "$_dir/libcuda.so.1" ] || { readlink -f "$_dir/libcuda.so.1"; return; } ;;
+  set -- $1
+  IFS=$_ifs
+  for _dir do
+    case $_dir in /*) ;; *) continue ;; esac
+    _dir=$_dir/libcuda.so.1
+    _file=$(as_owner "$_dir" sh -c '[ ! -e "$1" ] || readlink -f "$1"; echo end' sh "$_dir" 2>/dev/null)
+    case $_file in
+    end) ;;
+    /*) printf '%s\n' "${_file%%"$newline"*}"; return ;;
+    *) return 1 ;;
     esac
   done
 }
+
+# LD_LIBRARY_PATH: the key libcuda, where it leads to one.
+_libcuda_found() {
+  [ -n "$1" ] || return 0
+  _file=$(bounded 2 _libcuda_told "$1")
+  case $_file in
+  end) ;;
+  *"${newline}end") kv libcuda "${_file%"${newline}end"}" ;;
+  *) kv unknown.libcuda 'a directory of LD_LIBRARY_PATH could not be looked into as its owner, or not in time' ;;
+  esac
+}
+_libcuda_told() { _libcuda "$1" && echo end; }
 
 # The gids of the unit in $_block, whose account is $_account with the entry $_entry, its main one first. Group= takes the
 # place of the account's own, which then counts only where that lists the account. Fails where they cannot be had.
@@ -534,8 +554,7 @@ _service_details() {
     $2 !~ /^(no|auto|infinity|\[not set\]|18446744073709551615|control-group)$/ { print "settings." $0 }
     END { if (devices != "") print "settings.DeviceAllow=" devices }'
   [ -n "$_vars" ] || _vars=$_variables
-  _word=$(printf '%s\n' "$_vars" | _value LD_LIBRARY_PATH)
-  [ -z "$_word" ] || kv libcuda "$(bounded 2 _libcuda "$_word")"
+  _libcuda_found "$(printf '%s\n' "$_vars" | _value LD_LIBRARY_PATH)"
   [ -n "$_env" ] || return 0
   _account=${_user:-root}
   # DynamicUser= makes accounts that are not there while nothing runs.
@@ -660,7 +679,7 @@ _process_details() {
   [ -z "$_word" ] || kv memory_bytes "$_word"
   # In a container the same names are other directories.
   _word=$(printf '%s\n' "$_vars" | _value LD_LIBRARY_PATH)
-  [ -z "$_word" ] || [ "$(readlink "/proc/$_pid/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] || kv libcuda "$(bounded 2 _libcuda "$_word")"
+  [ -z "$_word" ] || [ "$(readlink "/proc/$_pid/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] || _libcuda_found "$_word"
 }
 
 # RECORDS (what the probes `services` and `processes` printed): ends the probe where they are not all.

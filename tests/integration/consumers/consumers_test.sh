@@ -148,6 +148,18 @@ tried() { (as_uid() { echo "$1 in $as_uid_groups" >"$tree/as"; sh -c "$4"; }
 is 'caches are tried with the groups of the unit' "$(tried '2001 44' >"$tree/out"; cat "$tree/as")" '1000 in 2001 44'
 is 'without them nothing is claimed' "$(tried '' | cut -d '|' -f 1-3)" 'cache_dirs=home||'
 
+mkdir "$tree/lib" "$tree/nothing"
+touch "$tree/lib/libcuda.so.590.44"
+ln -s libcuda.so.590.44 "$tree/lib/libcuda.so.1"
+libcuda() { (as_owner() { case $1 in */shut/*) return 126 ;; esac; shift; "$@"; }; _libcuda_found "$1"); }
+is 'the first directory with a libcuda' "$(libcuda "relative:$tree/nothing::$tree/lib:/x")" "libcuda=$tree/lib/libcuda.so.590.44"
+is 'none' "$(libcuda "$tree/nothing:/x")" ''
+is 'one that is shut comes first' "$(libcuda "/shut:$tree/lib")" \
+  'unknown.libcuda=a directory of LD_LIBRARY_PATH could not be looked into as its owner, or not in time'
+is 'one that is shut comes later' "$(libcuda "$tree/lib:/shut")" "libcuda=$tree/lib/libcuda.so.590.44"
+is 'the owner of the directory is who looks' \
+  "$(as_uid() { echo "$1" >"$tree/as"; }; id() { echo 0; }; owner_uid() { echo 4711; }; _libcuda "$tree/lib"; cat "$tree/as")" '4711'
+
 quotas() { cat >"$tree/quota.txt"; (command() { echo quota; }; may_run() { :; }; timeout() { cat "$tree/quota.txt"; }; _quotas user) | tr '\n' '|'; }
 is 'quotas that are used up: blocks, files, grace that ended' "$(quotas <<'EOF'
 Disk quotas for user user (uid 1000):
