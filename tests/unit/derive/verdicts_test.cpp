@@ -28,6 +28,10 @@ json line(const std::string& signature, std::int64_t time, const std::string& te
   return {{"signature", signature}, {"source", "kernel"}, {"unit", ""}, {"time", time}, {"text", text}};
 }
 
+json cache_dir(const std::string& kind, const std::string& path) {
+  return {{"kind", kind}, {"path", path}, {"exists", true}, {"writable", true}, {"mount", "/"}};
+}
+
 }  // namespace
 
 TEST_CASE("which device settings of a unit leave it without GPUs", "[unit][derive][playbooks]") {
@@ -61,6 +65,47 @@ TEST_CASE("which device settings of a unit leave it without GPUs", "[unit][deriv
     if (!row.allow.empty()) settings["DeviceAllow"] = row.allow;
     CAPTURE(row.policy, row.allow);
     CHECK(verdict(assess(c), "service.gpus-hidden", kUnit) == (row.hidden ? "warning" : "holds"));
+  }
+}
+
+TEST_CASE("which settings of a unit close its caches", "[unit][derive][playbooks]") {
+  const struct {
+    json settings;
+    std::string path, expected;
+  } kRows[] = {
+      {json::object(), "/home/serve/.triton/cache", "holds"},
+      {{{"ProtectHome", "yes"}}, "/home/serve/.triton/cache", "warning"},
+      {{{"ProtectHome", "yes"}}, "/homes/serve/.triton/cache", "holds"},
+      {{{"ProtectHome", "yes"}}, "/root", "warning"},
+      {{{"ProtectHome", "yes"}, {"ReadWritePaths", "/home/serve"}}, "/home/serve/.triton/cache", "warning"},
+      {{{"ProtectHome", "yes"}, {"BindPaths", "/srv:/home/serve:rbind"}}, "/home/serve/.triton/cache", "warning"},
+      {{{"ProtectHome", "tmpfs"}}, "/home/serve/.triton/cache", "unknown"},
+      {{{"ProtectHome", "tmpfs"}, {"BindPaths", "-/srv:/home/serve:rbind"}}, "/home/serve/.triton/cache", "holds"},
+      {{{"ProtectHome", "read-only"}}, "/home/serve/.triton/cache", "warning"},
+      {{{"ProtectHome", "read-only"}, {"ReadWritePaths", "-/home/serve"}}, "/home/serve/.triton/cache", "holds"},
+      {{{"ProtectHome", "read-only"}, {"ReadWritePaths", "/x -+/home/serve/"}}, "/home/serve/.triton/cache", "holds"},
+      {{{"ProtectHome", "read-only"}, {"ReadWritePaths", "/home/serv"}}, "/home/serve/.triton/cache", "warning"},
+      {{{"ProtectSystem", "strict"}}, "/home/serve/.triton/cache", "holds"},
+      {{{"ProtectSystem", "strict"}}, "/var/cache/serve", "warning"},
+      {{{"ProtectSystem", "strict"}, {"CacheDirectory", "serve"}}, "/var/cache/serve", "holds"},
+      {{{"ProtectSystem", "strict"}, {"CacheDirectory", "other serve"}}, "/var/cache/serve/.triton/cache", "holds"},
+      {{{"ProtectSystem", "strict"}, {"CacheDirectory", "serve"}}, "/var/cache/private/serve/x", "holds"},
+      {{{"ProtectSystem", "strict"}, {"CacheDirectory", "serve"}}, "/srv/serve/x", "warning"},
+      {{{"ProtectSystem", "strict"}, {"StateDirectory", "serve"}}, "/var/lib/serve/x", "holds"},
+      {{{"ProtectSystem", "strict"}, {"BindPaths", "/data:/srv/serve"}}, "/srv/serve/x", "holds"},
+      {{{"ProtectSystem", "strict"}, {"BindPaths", "/srv/serve"}}, "/srv/serve/x", "holds"},
+      {{{"ProtectSystem", "strict"}, {"ReadWritePaths", "/"}}, "/srv/serve/x", "holds"},
+      {{{"ProtectSystem", "strict"}}, "/tmp/x", "warning"},
+      {{{"ProtectSystem", "strict"}, {"PrivateTmp", "yes"}}, "/tmp/x", "holds"},
+      {{{"ProtectSystem", "full"}}, "/var/cache/serve", "holds"},
+  };
+  for (const auto& row : kRows) {
+    auto c = test::derive_case("cache-opened");
+    auto& service = c.facts["services"][0];
+    service["settings"] = row.settings;
+    service["cache_dirs"] = json::array({cache_dir("triton", row.path)});
+    CAPTURE(row.settings.dump(), row.path);
+    CHECK(verdict(assess(c), "service.caches-hidden", kUnit) == row.expected);
   }
 }
 
