@@ -109,6 +109,62 @@ TEST_CASE("which settings of a unit close its caches", "[unit][derive][playbooks
   }
 }
 
+TEST_CASE("what the kernel said before a later load of the module is over", "[unit][derive][playbooks]") {
+  const auto loading = [](std::int64_t time) {
+    return line("kernel.module-loading", time,
+                "nvidia-nvlink: Nvlink Core is being initialized, major device number 510");
+  };
+  const auto failed =
+      line("kernel.gpu-not-started", 100, "NVRM: GPU 0000:02:00.0: RmInitAdapter failed! (0x22:0x56:897)");
+  const auto gone =
+      line("kernel.gpu-not-started", 100, "NVRM: GPU 0000:09:00.0: RmInitAdapter failed! (0x22:0x56:897)");
+  const auto unnamed = line("kernel.gpu-not-started", 100, "NVRM: RmInitAdapter failed! (0x26:0x56:1474)");
+  const auto wants_open = line("kernel.open-module-needed", 100,
+                               "NVRM: installed in this system requires use of the NVIDIA open kernel modules.");
+  const auto not_open =
+      line("kernel.open-module-needed", 100,
+           "NVRM: GPU 0000:02:00.0 is not supported by open nvidia.ko because it does not include GSP");
+  const struct {
+    std::string check;
+    json journal;
+    std::vector<int> listed;  ///< of the two GPUs, as nvidia-smi numbers them; -1: not
+    std::string flavour, expected;
+  } kRows[] = {
+      {"gpu.not-started", json::array({loading(90), failed}), {0, -1}, "open", "error"},
+      {"gpu.not-started", json::array({failed}), {0, -1}, "open", "error"},
+      {"gpu.not-started", json::array({loading(100), failed}), {0, -1}, "open", "error"},
+      {"gpu.not-started", json::array({loading(90), failed, loading(101)}), {0, -1}, "open", "holds"},
+      {"gpu.not-started", json::array({loading(90), failed}), {0, 1}, "open", "holds"},  // it did, in the end
+      {"gpu.not-started",
+       json::array({loading(90), failed}),
+       {-1, 0},
+       "open",
+       "holds"},                                                          // of another one nothing was said
+      {"gpu.not-started", json::array({gone}), {0, 1}, "open", "error"},  // sysfs does not even show it
+      {"gpu.not-started", json::array({unnamed}), {0, -1}, "open", "error"},
+      {"gpu.not-started", json::array({unnamed}), {0, 1}, "open", "holds"},
+      {"driver.module-cannot-drive-gpu", json::array({loading(90), wants_open}), {0, -1}, "proprietary", "error"},
+      {"driver.module-cannot-drive-gpu", json::array({wants_open}), {-1, -1}, "", "error"},
+      {"driver.module-cannot-drive-gpu",
+       json::array({loading(90), wants_open, loading(101)}),
+       {0, -1},
+       "proprietary",
+       "holds"},
+      {"driver.module-cannot-drive-gpu", json::array({wants_open}), {0, -1}, "open", "holds"},
+      {"driver.module-cannot-drive-gpu", json::array({not_open}), {0, -1}, "open", "error"},
+      {"driver.module-cannot-drive-gpu", json::array({not_open}), {0, -1}, "proprietary", "holds"},
+      {"driver.module-cannot-drive-gpu", json::array({wants_open}), {0, 1}, "proprietary", "holds"},
+  };
+  for (const auto& row : kRows) {
+    auto c = test::derive_case("host-sound");
+    c.facts["journal"] = row.journal;
+    c.facts["driver"]["flavour"] = row.flavour;
+    for (std::size_t i = 0; i < row.listed.size(); ++i) c.facts["gpus"][i]["index"] = row.listed[i];
+    CAPTURE(row.check, row.journal.dump(), row.listed, row.flavour);
+    CHECK(verdict(assess(c), row.check) == row.expected);
+  }
+}
+
 // A toolkit that would do is as urgent as the library that misses it, and one finding for each pair of toolkits.
 TEST_CASE("the wrong toolkit weighs what its libraries weigh", "[unit][derive][playbooks]") {
   const auto resolution = [](const char* library, const char* root, const char* better, bool claimed = true) {
