@@ -165,6 +165,26 @@ TEST_CASE("what the kernel said before a later load of the module is over", "[un
   }
 }
 
+TEST_CASE("a libcuda for forward compatibility is missed where nobody looked", "[unit][derive][playbooks]") {
+  const auto compat = json::array({{{"version", "590.44"},
+                                    {"directory", "/usr/local/cuda/compat"},
+                                    {"libcuda", "/usr/local/cuda/compat/libcuda.so.590.44"}}});
+  for (const auto* section : {"login", "processes"})
+    for (const bool installed : {false, true}) {
+      auto c = test::derive_case("host-sound");
+      c.facts[section] = nullptr;
+      c.facts["unknown"][section] = "why";
+      c.facts["driver"]["compat"] = installed ? compat : json::array();
+      CAPTURE(section, installed);
+      CHECK(verdict(assess(c), "driver.compat-conflict") == (installed ? "unknown" : "holds"));
+    }
+  auto c = test::derive_case("host-sound");
+  c.facts["driver"]["compat"] = compat;
+  CHECK(verdict(assess(c), "driver.compat-conflict") == "holds");
+  c.facts["services"][0]["unknown"]["libcuda"] = "why";
+  CHECK(verdict(assess(c), "driver.compat-conflict") == "unknown");
+}
+
 // A toolkit that would do is as urgent as the library that misses it, and one finding for each pair of toolkits.
 TEST_CASE("the wrong toolkit weighs what its libraries weigh", "[unit][derive][playbooks]") {
   const auto resolution = [](const char* library, const char* root, const char* better, bool claimed = true) {
