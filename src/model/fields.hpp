@@ -245,6 +245,7 @@ struct Fields<JitCache> {
   static constexpr auto list = std::tuple{Field{"kind", &R::kind},
                                           Field{"path", &R::path},
                                           Field{"owner", &R::owner},
+                                          Field{"writable_by", &R::writable_by},
                                           Field{"version", &R::version},
                                           Field{"archs", &R::archs},
                                           Field{"op", &R::op},

@@ -165,6 +165,29 @@ TEST_CASE("what the kernel said before a later load of the module is over", "[un
   }
 }
 
+TEST_CASE("what root owns in a cache hinders whom the modes do not let in", "[unit][derive][playbooks]") {
+  const struct {
+    std::string writable_by;
+    json groups;
+    std::string expected;
+  } kRows[] = {
+      {"owner", json::array({1005}), "warning"},
+      {"all", json::array(), "holds"},
+      {"group 1005", json::array({7, 1005}), "holds"},
+      {"group 1005", json::array({7}), "warning"},
+      {"group 100", json::array({1005}), "warning"},
+      {"group 1005", json::array(), "unknown"},
+      {"", json::array({1005}), "unknown"},
+  };
+  for (const auto& row : kRows) {
+    auto c = test::derive_case("root-owned-cache");
+    c.facts["caches"][1]["writable_by"] = row.writable_by;
+    c.facts["services"][0]["groups"] = row.groups;
+    CAPTURE(row.writable_by, row.groups.dump());
+    CHECK(verdict(assess(c), "cache.owned-by-root") == row.expected);
+  }
+}
+
 TEST_CASE("a libcuda for forward compatibility is missed where nobody looked", "[unit][derive][playbooks]") {
   const auto compat = json::array({{{"version", "590.44"},
                                     {"directory", "/usr/local/cuda/compat"},

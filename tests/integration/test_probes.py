@@ -1,0 +1,113 @@
+"""Scripts of the shipped probes, run here with stand-ins for the programs that they ask: what these tell, or do not tell,
+is what comes out. Paths below /var/log are moved into a directory of the test."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import yaml
+except ImportError:
+    print("skipped: python3-yaml is not installed")
+    sys.exit(77)
+
+SOURCE = pathlib.Path(__file__).parents[2]
+ABSENT, UNKNOWN = 221, 222
+CONSUMERS = "\n!end services\n!end processes\n"
+SHELLS = [shell for shell in (["dash"], ["bash", "--posix"], ["busybox", "sh"]) if shutil.which(shell[0])]
+
+
+class Probe:
+    """What a script printed and how it ended."""
+
+    def __init__(self, done):
+        self.status, self.text = done.returncode, done.stdout
+        self.records = [
+            [tuple(line.split("=", 1)) for line in block.splitlines() if "=" in line]
+            for block in done.stdout.split("\n\n")
+        ]
+
+    def values(self, key):
+        return [value for record in self.records for name, value in record if name == key]
+
+    def record(self, key, value):
+        return next(dict(record) for record in self.records if (key, value) in record)
+
+
+class ProbesTest(unittest.TestCase):
+    def setUp(self):
+        self.tree = pathlib.Path(tempfile.mkdtemp(prefix="trueup-test-"))
+        self.tree.chmod(0o755)
+        (self.tree / "bin").mkdir()
+        (self.tree / "bin").chmod(0o755)
+        self.addCleanup(shutil.rmtree, self.tree)
+
+    def program(self, name, text):
+        path = self.tree / "bin" / name
+        path.write_text("#!/bin/sh\n" + text, encoding="utf-8")
+        path.chmod(0o755)
+        return path
+
+    def run_probe(self, playbook, probe, functions="", stdin="", prefix=(), shell=("dash",)):
+        """`functions` stand in for those of the libraries and for programs."""
+        text = (SOURCE / "playbooks" / playbook).read_text(encoding="utf-8")
+        script = yaml.safe_load(text)["probes"][probe]["script"].replace("/var/log", f"{self.tree}/log")
+        parts = [(SOURCE / "src/probe" / name).read_text(encoding="utf-8") for name in ("lib.sh", "consumers.sh")]
+        text = "\n".join([*parts, 'may_run() { [ -x "$1" ]; }', functions, script])
+        environment = {
+            "PATH": f"{self.tree}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": f"{self.tree}/home", "LC_ALL": "C", "TZ": "UTC",
+            "TRUEUP_SIGNATURES": "a.b\tknown line\n", "TREE": str(self.tree),
+        }
+        return Probe(subprocess.run([*prefix, *shell, "-c", text], input=stdin, env=environment, cwd="/", timeout=60,
+                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", check=False))
+
+    # --- caches ---
+
+    @unittest.skipUnless(os.geteuid() == 0, "not root: everything has one owner")
+    def test_a_directory_of_a_cache_is_one_record_whoever_owns_it(self):
+        version = self.tree / "home/.cache/flashinfer/0.6.8"
+        for path, owner in (("", 0), ("120f", 0), ("120f/cached_ops", 0), ("120f/cached_ops/ours", 0),
+                            ("120f/cached_ops/theirs", 12345), ("90a", 23456)):
+            (version / path).mkdir(parents=True, exist_ok=True)
+            os.chown(version / path, owner, owner)
+        (version / "flashinfer_jit.log").touch()
+        other = version.parent / "0.6.9"
+        (other / "120f").mkdir(parents=True)
+        for path in (other, other / "120f"):
+            os.chown(path, 12345, 12345)
+        triton = self.tree / "home/.triton/cache"
+        for name, owner in (("a", 0), ("b", 12345)):
+            (triton / name).mkdir(parents=True)
+            os.chown(triton / name, owner, owner)
+        for shell in SHELLS:
+            with self.subTest(shell[0]):
+                probe = self.run_probe("caches.yaml", "caches", stdin=CONSUMERS, shell=shell)
+                paths = [path for path in probe.values("path") if path.startswith(str(self.tree))]
+                self.assertEqual(sorted(paths), sorted(str(path) for path in (
+                    version, version / "120f", version / "120f/cached_ops/ours", version / "120f/cached_ops/theirs",
+                    version / "90a", other / "120f", triton)))
+
+    @unittest.skipUnless(os.geteuid() == 0, "not root: everything has one owner")
+    def test_who_may_write_what_root_owns(self):
+        ops = self.tree / "home/.cache/flashinfer/0.6.8/120f/cached_ops"
+        expected = {}
+        for name, modes, who in (("owner", (0o755, 0o644, 0o755), "owner"), ("group", (0o2775, 0o664, 0o775), "group 1005"),
+                                 ("file", (0o2775, 0o644, 0o775), "owner"), ("all", (0o777, 0o666, 0o777), "all"),
+                                 ("both", (0o777, 0o664, 0o777), "group 1005")):
+            expected[str(ops / name)] = who
+            (ops / name).mkdir(parents=True)
+            for path, mode in zip((ops / name, ops / name / "build.ninja", ops / name / "x.so"), modes):
+                path.touch()
+                os.chown(path, 0, 1005)
+                path.chmod(mode)
+        for shell in SHELLS:
+            with self.subTest(shell[0]):
+                probe = self.run_probe("caches.yaml", "caches", stdin=CONSUMERS, shell=shell)
+                self.assertEqual({path: probe.record("path", path).get("writable_by") for path in expected}, expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
