@@ -109,6 +109,33 @@ TEST_CASE("which settings of a unit close its caches", "[unit][derive][playbooks
   }
 }
 
+TEST_CASE("which kernel boots next", "[unit][derive][playbooks]") {
+  const struct {
+    std::string running;
+    std::vector<std::string> bare;  ///< installed, without a module of the driver
+    std::string expected;
+  } kRows[] = {
+      {"6.8.0-60-generic", {"6.8.0-9-generic"}, "holds"},
+      {"6.8.0-60-generic", {"6.8.0-100-generic"}, "error"},
+      {"6.8.0-60-generic", {"6.8.0-1015-nvidia-64k", "6.8.0-60-generic-64k"}, "holds"},  // the loader's choice
+      {"5.14.0-427.13.1.el9_4.x86_64", {"5.14.0-427.el9.x86_64"}, "holds"},
+      {"5.14.0-427.el9.x86_64", {"5.14.0-427.8.1.el9_4.x86_64"}, "error"},
+      {"5.14.0-427.8.1.el9_4.x86_64", {"5.14.0-427.8.1.el9_4.x86_64+debug"}, "holds"},
+      {"6.1.0-18-amd64", {"6.12.48+deb13-amd64"}, "error"},
+      {"6.12.48+deb13-amd64", {"6.12.41+deb13-amd64", "6.12.9+bpo-amd64"}, "holds"},
+      {"6.1.0-18-amd64", {"6.1.0-0.deb11.7-amd64", "6.1.0-21-rt-amd64"}, "holds"},
+      {"6.1.0-18-amd64", {"rescue"}, "holds"},
+  };
+  for (const auto& row : kRows) {
+    auto c = test::derive_case("host-sound");
+    auto& kernels = c.facts["kernels"];
+    kernels = json::array({{{"release", row.running}, {"running", true}, {"nvidia_module", true}}});
+    for (const auto& release : row.bare) kernels.push_back({{"release", release}});
+    CAPTURE(row.running, row.bare);
+    CHECK(verdict(assess(c), "driver.next-kernel-without-module") == row.expected);
+  }
+}
+
 TEST_CASE("what the kernel said before a later load of the module is over", "[unit][derive][playbooks]") {
   const auto loading = [](std::int64_t time) {
     return line("kernel.module-loading", time,
