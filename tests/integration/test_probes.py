@@ -64,6 +64,50 @@ class ProbesTest(unittest.TestCase):
         return Probe(subprocess.run([*prefix, *shell, "-c", text], input=stdin, env=environment, cwd="/", timeout=60,
                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", check=False))
 
+    # --- packages ---
+
+    ROOT_WITH_RPM = """
+        id() { [ "$1" = -u ] && echo 0; }
+        as_uid() { WHO=$1; export WHO; shift; "$@"; }
+        command() { [ "$2" != dpkg-query ]; }"""
+
+    def test_rpm_is_asked_as_nobody(self):
+        self.program("rpm", '[ "$WHO" = 65534 ] || exit 9\nprintf "kernel-core\\t5.14.0-1\\nother\\t1\\n"\n')
+        probe = self.run_probe("packages.yaml", "packages", self.ROOT_WITH_RPM)
+        self.assertEqual((probe.status, probe.values("name")), (0, ["kernel-core"]))
+        self.program("rpm", 'printf "kernel-core\\t5.14.0-1\\n"\nexit 1\n')
+        self.assertEqual(self.run_probe("packages.yaml", "packages", self.ROOT_WITH_RPM).status, UNKNOWN)
+
+    def updates(self, dump):
+        (self.tree / "dump").write_text(dump, encoding="utf-8")
+        return self.run_probe("packages.yaml", "updates", 'command() { :; }\nmay_run() { :; }\n'
+                              'timeout() { shift; case $1 in */apt-config) cat "$TREE/dump" ;; *) "$@" ;; esac; }')
+
+    def test_the_last_word_of_apt_counts(self):
+        on = 'APT::Periodic::Unattended-Upgrade "1";\n'
+        more = 'Unattended-Upgrade::Package-Blacklist "";\nUnattended-Upgrade::Package-Blacklist:: "nvidia-";\n'
+        self.assertEqual(self.updates(on + more).values("automatic"), ["unattended-upgrades"])
+        self.assertEqual(self.updates(on + more).values("excluded"), ["nvidia-"])
+        self.assertEqual(self.updates('APT::Periodic::Unattended-Upgrade "0";\n' + more).values("automatic"), [""])
+        self.assertEqual(self.updates(more).values("automatic"), [""])
+        (self.tree / "dump").unlink()
+        probe = self.run_probe("packages.yaml", "updates", "command() { :; }\nmay_run() { :; }\ntimeout() { return 124; }")
+        self.assertEqual((probe.values("automatic"), len(probe.values("unknown.automatic"))), ([], 1))
+
+    @unittest.skipUnless(os.access("/usr/bin/apt-config", os.X_OK), "no apt-config here")
+    def test_apt_itself_says_which_word_is_the_last(self):
+        parts = self.tree / "apt.conf.d"
+        parts.mkdir()
+        (parts / "20auto").write_text('APT::Periodic::Unattended-Upgrade "1";\n', encoding="utf-8")
+        (parts / "30auto.bak").write_text('APT::Periodic::Unattended-Upgrade "2";\n', encoding="utf-8")
+        (parts / "50site").write_text('APT::Periodic { Unattended-Upgrade "0"; };\n', encoding="utf-8")
+        main = self.tree / "apt.conf"
+        main.write_text(f'Dir::Etc::Parts "{parts}";\nDir::Etc::Main "/nonexistent";\n', encoding="utf-8")
+        functions = f'command() {{ :; }}\ntimeout() {{ shift; APT_CONFIG={main} "$@"; }}'
+        self.assertEqual(self.run_probe("packages.yaml", "updates", functions).values("automatic"), [""])
+        (parts / "50site").unlink()
+        self.assertEqual(self.run_probe("packages.yaml", "updates", functions).values("automatic"), ["unattended-upgrades"])
+
     # --- caches ---
 
     @unittest.skipUnless(os.geteuid() == 0, "not root: everything has one owner")
