@@ -192,6 +192,27 @@ TEST_CASE("what the kernel said before a later load of the module is over", "[un
   }
 }
 
+TEST_CASE("which vLLM reads MIG identifiers", "[unit][derive][playbooks]") {
+  const struct {
+    std::string version, devices, expected;
+  } kRows[] = {
+      {"0.20.1", "MIG-11111111-2222-5333-8444-555555555555", "warning"},
+      {"0.22.0", "MIG-11111111-2222-5333-8444-555555555555", "warning"},
+      {"0.23.0", "MIG-11111111-2222-5333-8444-555555555555", "unknown"},
+      {"0.24.0+cu129", "MIG-11111111-2222-5333-8444-555555555555", "holds"},
+      {"0.99.0", "MIG-11111111-2222-5333-8444-555555555555", "holds"},
+      {"0.23.0", "0", "holds"},
+  };
+  for (const auto& row : kRows) {
+    auto c = test::derive_case("mig-vllm-newer");
+    for (auto& package : c.facts["python_envs"][0]["packages"])
+      if (package["name"] == "vllm") package["version"] = row.version;
+    c.facts["services"][0]["process_env"]["CUDA_VISIBLE_DEVICES"] = row.devices;
+    CAPTURE(row.version, row.devices);
+    CHECK(verdict(assess(c), "vllm.mig-identifier", "") == row.expected);
+  }
+}
+
 TEST_CASE("what root owns in a cache hinders whom the modes do not let in", "[unit][derive][playbooks]") {
   const struct {
     std::string writable_by;
