@@ -64,6 +64,62 @@ class ProbesTest(unittest.TestCase):
         return Probe(subprocess.run([*prefix, *shell, "-c", text], input=stdin, env=environment, cwd="/", timeout=60,
                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", check=False))
 
+    # --- containers ---
+
+    INFO = """echo '{"CgroupDriver": "systemd"}'"""
+
+    def docker(self, inspect, ids=("a" * 64, "b" * 64), info=INFO, logs="echo known line"):
+        lines = "\n".join(ids)
+        self.program("docker", f"case $1 in\nps) printf '%s\\n' '{lines}' ;;\ninfo) {info} ;;\n"
+                               f"inspect) shift\n{inspect} ;;\nlogs) {logs} ;;\nesac\n")
+        return self.run_probe("containers.yaml", "containers")
+
+    DESCRIBE = r"""for id; do printf '[{"Id": "%s", "Name": "/n", "State": {"Status": "running"},
+        "HostConfig": {"Runtime": "nvidia"}, "Config": {"Image": "x", "Env": ["NVIDIA_VISIBLE_DEVICES=all"]}}]\n' "$id"; done"""
+
+    def test_containers_that_the_engine_describes(self):
+        probe = self.docker(self.DESCRIBE)
+        self.assertEqual(probe.status, 0)
+        self.assertEqual(probe.values("id"), ["a" * 64, "b" * 64])
+        self.assertEqual(probe.values("cgroup_driver"), ["systemd"] * 2)
+        self.assertEqual(probe.values("log"), ["a.b: known line"] * 2)
+        self.assertNotIn("unknown.", probe.text)
+
+    def test_containers_that_it_does_not_describe_are_unknown(self):
+        for inspect in ("exit 1", "echo cannot connect; exit 1", "kill -9 $$"):
+            with self.subTest(inspect):
+                probe = self.docker(inspect)
+                self.assertEqual(probe.values("id"), ["a" * 64, "b" * 64])
+                self.assertEqual(len(probe.values("unknown.gpus")), 2)
+
+    def test_containers_that_it_describes_in_part(self):
+        gone = 'for id; do case $id in b*) echo "Error: No such object: $id"; exit 1 ;; esac; set -- "$id"; %s; done'
+        self.assertEqual(self.docker(gone % self.DESCRIBE).values("id"), ["a" * 64])
+        cut = 'set -- "$1"; %s; exit 1'
+        probe = self.docker(cut % self.DESCRIBE)
+        self.assertIn("unknown.gpus", probe.record("id", "b" * 64))
+        self.assertNotIn("unknown.gpus", probe.record("id", "a" * 64))
+
+    def test_many_containers(self):
+        ids = [f"{number:064x}" for number in range(1, 204)]
+        probe = self.docker(self.DESCRIBE, ids)
+        self.assertEqual(sorted(probe.values("id")), ids)
+        self.assertEqual(len(probe.values("unknown.gpus")), 3)
+
+    def test_what_else_the_engine_does_not_tell(self):
+        probe = self.docker(self.DESCRIBE, info="exit 1", logs="exit 1")
+        self.assertEqual(len(probe.values("unknown.cgroup_driver")), 2)
+        self.assertEqual(len(probe.values("unknown.log")), 2)
+
+    def test_podman_under_the_name_of_docker_is_not_run(self):
+        self.program("docker", f'echo ran >"{self.tree}/ran"\nexec /usr/bin/podman "$@"\n')
+        self.assertEqual(self.run_probe("containers.yaml", "containers").status, ABSENT)
+        self.program("podman", f'echo ran >"{self.tree}/ran"\n')
+        (self.tree / "bin/docker").unlink()
+        (self.tree / "bin/docker").symlink_to("podman")
+        self.assertEqual(self.run_probe("containers.yaml", "containers").status, ABSENT)
+        self.assertFalse((self.tree / "ran").exists())
+
     # --- packages ---
 
     ROOT_WITH_RPM = """

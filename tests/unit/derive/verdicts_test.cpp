@@ -192,6 +192,34 @@ TEST_CASE("what the kernel said before a later load of the module is over", "[un
   }
 }
 
+TEST_CASE("a container that the engine told nothing of is not called sound", "[unit][derive][playbooks]") {
+  const struct {
+    std::string what;
+    json changed;
+    std::string expected;
+  } kRows[] = {
+      {"it says so", json::object(), "error"},
+      {"its log is not known", {{"log", json::array()}, {"unknown", {{"log", "too long"}}}}, "unknown"},
+      {"it does not say so", {{"log", json::array()}}, "holds"},
+      {"the engine tells no driver", {{"cgroup_driver", ""}, {"unknown", {{"cgroup_driver", "why"}}}}, "unknown"},
+      {"neither, and no GPUs",
+       {{"gpus", false}, {"cgroup_driver", ""}, {"unknown", {{"cgroup_driver", "why"}}}},
+       "holds"},
+      {"started after the reload",
+       {{"started", 1795600200}, {"cgroup_driver", ""}, {"unknown", {{"cgroup_driver", "why"}}}},
+       "holds"},
+      {"nothing is known of it",
+       {{"name", ""}, {"state", ""}, {"started", 0}, {"gpus", false}, {"unknown", {{"gpus", "no answer"}}}},
+       "unknown"},
+  };
+  for (const auto& row : kRows) {
+    auto c = test::derive_case("container-lost");
+    c.facts["containers"][0].update(row.changed);
+    INFO(row.what << "\n" << summary(assess(c)));
+    CHECK(verdict(assess(c), "container.gpus-lost") == row.expected);
+  }
+}
+
 TEST_CASE("which vLLM reads MIG identifiers", "[unit][derive][playbooks]") {
   const struct {
     std::string version, devices, expected;
