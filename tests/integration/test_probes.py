@@ -164,6 +164,53 @@ class ProbesTest(unittest.TestCase):
         (parts / "50site").unlink()
         self.assertEqual(self.run_probe("packages.yaml", "updates", functions).values("automatic"), ["unattended-upgrades"])
 
+    # --- the previous boot ---
+
+    def journal(self):
+        directory = self.tree / "log/journal/0123"
+        directory.mkdir(parents=True)
+        (directory / "system.journal").write_text("x", encoding="utf-8")
+        return directory
+
+    def test_the_previous_boot_as_the_journal_tells_it(self):
+        self.journal()
+        self.program("journalctl", "echo 'known line'\ncase $* in *'-k '*) ;; *) echo 'Journal stopped' ;; esac\n")
+        probe = self.run_probe("previous-boot.yaml", "previous_boot")
+        self.assertEqual((probe.values("source"), probe.values("clean")), (["journal"], ["yes"]))
+        self.assertEqual(probe.values("signatures"), ["a.b: known line"])
+
+    def test_how_it_ended_is_unknown_where_the_journal_stops_telling(self):
+        self.journal()
+        self.program("journalctl", "case $* in *'-k '*) echo 'known line' ;; *) exit 1 ;; esac\n")
+        probe = self.run_probe("previous-boot.yaml", "previous_boot")
+        self.assertEqual((probe.values("clean"), len(probe.values("unknown.clean"))), ([], 1))
+
+    def test_a_journal_that_takes_too_long_is_unknown(self):
+        self.journal()
+        self.program("journalctl", "")
+        self.assertEqual(self.run_probe("previous-boot.yaml", "previous_boot", "timeout() { return 124; }").status, UNKNOWN)
+
+    def test_no_journal_of_another_boot_is_absent(self):
+        self.journal()
+        self.program("journalctl", "exit 1\n")
+        self.assertEqual(self.run_probe("previous-boot.yaml", "previous_boot").status, ABSENT)
+        shutil.rmtree(self.tree / "log")
+        self.assertEqual(self.run_probe("previous-boot.yaml", "previous_boot").status, ABSENT)
+
+    def test_a_journal_that_cannot_be_read_is_unknown(self):
+        nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
+        directory = self.journal()
+        self.program("journalctl", "")
+        for path, mode in ((directory, 0o700), (directory.parent, 0o711), (self.tree / "log", 0o600),
+                           (directory / "system.journal", 0o640)):
+            if not nobody:
+                mode = 0o000
+            before = path.stat().st_mode
+            path.chmod(mode)
+            with self.subTest(str(path.relative_to(self.tree))):
+                self.assertEqual(self.run_probe("previous-boot.yaml", "previous_boot", prefix=nobody).status, UNKNOWN)
+            path.chmod(before)
+
     # --- caches ---
 
     @unittest.skipUnless(os.geteuid() == 0, "not root: everything has one owner")

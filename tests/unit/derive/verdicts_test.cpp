@@ -284,6 +284,26 @@ TEST_CASE("a libcuda for forward compatibility is missed where nobody looked", "
   CHECK(verdict(assess(c), "driver.compat-conflict") == "unknown");
 }
 
+TEST_CASE("facts that were not told leave their checks open", "[unit][derive][playbooks]") {
+  auto c = test::derive_case("unified-wedge");
+  c.facts["previous_boot"]["unknown"]["clean"] = "why";
+  CHECK(verdict(assess(c), "memory.unified-exhausted") == "unknown");
+  c.facts["previous_boot"]["signatures"] = json::array();
+  CHECK(verdict(assess(c), "memory.unified-exhausted") == "holds");
+
+  c = test::derive_case("updates-driver");
+  c.facts["updates"] = {{"automatic", ""}, {"unknown", {{"automatic", "why"}}}};
+  CHECK(verdict(assess(c), "updates.replace-driver") == "unknown");
+  c.facts["packages"] = json::array();
+  CHECK(verdict(assess(c), "updates.replace-driver") == "holds");
+
+  c = test::derive_case("gpus-denied");
+  c.facts["services"][0]["denied"] = json::array();
+  CHECK(verdict(assess(c), "service.gpus-denied") == "holds");
+  c.facts["services"][0]["unknown"]["denied"] = "why";
+  CHECK(verdict(assess(c), "service.gpus-denied") == "unknown");
+}
+
 // A toolkit that would do is as urgent as the library that misses it, and one finding for each pair of toolkits.
 TEST_CASE("the wrong toolkit weighs what its libraries weigh", "[unit][derive][playbooks]") {
   const auto resolution = [](const char* library, const char* root, const char* better, bool claimed = true) {
