@@ -255,6 +255,19 @@ class ProbesTest(unittest.TestCase):
                 probe = self.run_probe("caches.yaml", "caches", stdin=CONSUMERS, shell=shell)
                 self.assertEqual({path: probe.record("path", path).get("writable_by") for path in expected}, expected)
 
+    # --- what cannot be looked into ---
+
+    def test_the_reason_is_never_empty(self):
+        fails = 'as_uid() { shift; [ "$1" != sh ] || return 1; "$@"; }'
+        for playbook, probe, field in (("python.yaml", "python_envs", "unknown.packages"),
+                                       ("toolkits.yaml", "toolkits", "unknown.version")):
+            (self.tree / "home/bin").mkdir(parents=True, exist_ok=True)
+            (self.tree / "home/bin/nvcc").touch()
+            stdin = f"python_env={self.tree}/home\nenv.CUDA_HOME={self.tree}/home\n" + CONSUMERS
+            with self.subTest(probe):
+                record = self.run_probe(playbook, probe, fails, stdin).record("path", f"{self.tree}/home")
+                self.assertRegex(record[field], r"^it cannot be looked into: .")
+
 
 if __name__ == "__main__":
     unittest.main()

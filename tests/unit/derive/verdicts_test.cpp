@@ -220,6 +220,36 @@ TEST_CASE("a container that the engine told nothing of is not called sound", "[u
   }
 }
 
+TEST_CASE("packages and modules that could not be read are not called sound", "[unit][derive][playbooks]") {
+  const struct {
+    std::string check;
+    json changed;
+    std::string expected;
+  } kRows[] = {
+      {"python.extension-of-another-cuda", json::object(), "error"},
+      {"python.extension-of-another-cuda", {{"links", json::array()}}, "holds"},
+      {"python.extension-of-another-cuda", {{"links", json::array()}, {"unknown", {{"links", "why"}}}}, "unknown"},
+      {"python.extension-of-another-cuda", {{"unknown", {{"links", "why"}}}}, "error"},
+      {"python.extension-of-another-cuda", {{"torch_cuda", nullptr}, {"unknown", {{"torch_cuda", "why"}}}}, "unknown"},
+      {"python.extension-of-another-cuda",
+       {{"torch_cuda", nullptr}, {"links", json::array()}, {"unknown", {{"torch_cuda", "why"}}}},
+       "holds"},
+      {"python.extension-of-another-cuda", {{"torch_cuda", nullptr}}, "holds"},
+      {"python.two-cuda-majors", json::object(), "warning"},
+      {"python.two-cuda-majors", {{"unknown", {{"packages", "why"}}}}, "warning"},
+      {"python.two-cuda-majors", {{"packages", json::array()}, {"unknown", {{"packages", "why"}}}}, "unknown"},
+      {"torch.cpu-build", json::object(), "holds"},
+      {"torch.cpu-build", {{"torch_cuda", nullptr}, {"unknown", {{"torch_cuda", "why"}}}}, "unknown"},
+      {"torch.cpu-build", {{"torch_cuda", "none"}}, "error"},
+  };
+  for (const auto& row : kRows) {
+    auto c = test::derive_case("extension-of-another-cuda");
+    c.facts["python_envs"][0].update(row.changed);
+    INFO(row.check << " " << row.changed << "\n" << summary(assess(c)));
+    CHECK(verdict(assess(c), row.check) == row.expected);
+  }
+}
+
 TEST_CASE("which vLLM reads MIG identifiers", "[unit][derive][playbooks]") {
   const struct {
     std::string version, devices, expected;
