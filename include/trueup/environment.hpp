@@ -182,7 +182,7 @@ using Variables = std::map<std::string, std::string>;
 /// A directory that JIT libraries of a consumer write to, seen with its user's eyes.
 struct CacheDir {
   std::string kind;                        ///< `home`, or that of the cache: `flashinfer`, `triton`, ...
-  bool exists = false;
+  std::optional<bool> exists;              ///< absent: could not be tried
   std::optional<bool> writable;            ///< it, or what is there of the way to it; absent: could not be tried
   bool read_only = false;                  ///< its file system is mounted read-only
   bool noexec = false;                     ///< programs and modules of its file system cannot be loaded
@@ -212,6 +212,7 @@ struct Service {
   bool stale = false;                      ///< NeedDaemonReload
   Variables settings;                      ///< what it limits or hides, where not systemd's default: `MemoryMax`, `ProtectHome`, ...
   std::string libcuda;                     ///< the libcuda.so.1 that LD_LIBRARY_PATH leads to, links resolved; empty: none
+  std::vector<std::int64_t> groups;        ///< gids that its processes have; empty: not told
   std::vector<std::string> denied;         ///< device nodes of GPUs that its user may not open
   std::vector<CacheDir> cache_dirs;
   FieldReasons unknown;
@@ -252,6 +253,7 @@ struct JitCache {
   std::string kind;                        ///< `flashinfer`, `torch_extensions`, `triton`, ...
   std::string path;                        ///< the directory this record describes
   std::string owner;
+  std::string writable_by;                 ///< who may write it: `owner`, `group 1005` (and owner), `all`; empty: not told
   std::string version;                     ///< FlashInfer: version directory; else empty
   std::string archs;                       ///< FlashInfer: `120f`; empty: directly below the version (empty set) or no such part
   std::string op;                          ///< module name; empty: the record is about the version directory itself

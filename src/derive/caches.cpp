@@ -114,19 +114,38 @@ class Judge {
     return found == resolutions_.end() ? nullptr : &*found;
   }
 
+  // Whether the modes let the consumer's account write what root owns; absent: they, or its groups, are not known.
+  std::optional<bool> may_write(const JitCache& cache, const Consumer& consumer) const {
+    if (cache.writable_by == "owner") return false;
+    if (cache.writable_by == "all") return true;
+    for (const auto& service : items(host_.environment().services))
+      if (service.unit == consumer.unit && !service.groups.empty() && !cache.writable_by.empty())
+        return std::any_of(service.groups.begin(), service.groups.end(),
+                           [&](std::int64_t gid) { return cache.writable_by == fmt::format("group {}", gid); });
+    return std::nullopt;
+  }
+
   // Somebody debugged with root's powers: what was built then cannot be replaced by who uses it.
   void owner(const JitCache& cache, const Claim& user) {
     if (cache.owner != "root" || user.consumer.user.empty() || user.consumer.user == "root") return;
+    const auto may = may_write(cache, user.consumer);
+    if (may == true) return;
+    const auto outcome = may ? Outcome::risk : Outcome::unknown;
     const auto told = std::find_if(verdicts_.begin(), verdicts_.end(), [&](const CacheVerdict& each) {
-      return each.rule == "cache.any.owner" && each.kind == cache.kind && each.consumer == user.consumer.id;
+      return each.rule == "cache.any.owner" && each.kind == cache.kind && each.consumer == user.consumer.id &&
+             each.outcome == outcome;
     });
     if (told != verdicts_.end()) {
       told->evidence.push_back(fmt::format("{}: owner {}", cache.path, cache.owner));
       return;
     }
-    auto& verdict = add(cache, &user, "cache.any.owner", Outcome::risk,
-                        fmt::format("root owns it, and {} runs as {}: a build there ends with \"Permission denied\"",
-                                    user.consumer.id, user.consumer.user));
+    auto& verdict =
+        add(cache, &user, "cache.any.owner", outcome,
+            may ? fmt::format("root owns it, and {} runs as {}: a build there ends with \"Permission denied\"",
+                              user.consumer.id, user.consumer.user)
+                : fmt::format("root owns it, and whether {} may write there is not known ({})", user.consumer.user,
+                              cache.writable_by.empty() ? "its modes were not told, or there are access lists"
+                                                        : "writable by " + cache.writable_by));
     verdict.evidence.push_back(fmt::format("{}: owner {}", cache.path, cache.owner));
   }
 

@@ -177,8 +177,11 @@ bool HostView::was_looked_into(std::string_view directory) const {
   for (const auto& python : items(environment_.python_envs))
     if (python.path == prefix) return true;
   if (resolved(prefix) != prefix || toolkit_at(prefix) != nullptr) return true;
-  // What is not there was looked for.
-  return environment_.toolkits.is_known() && (prefix.starts_with("/usr/local/cuda") || prefix.starts_with("/opt/cuda"));
+  // What is not there was looked for: /usr/local/cuda, /usr/local/cuda-*, /opt/cuda*.
+  return environment_.toolkits.is_known() &&
+         (prefix == kDefaultToolkit ||
+          (parent(prefix) == "/usr/local" && prefix.starts_with(fmt::format("{}-", kDefaultToolkit))) ||
+          (parent(prefix) == "/opt" && prefix.starts_with("/opt/cuda")));
 }
 
 namespace {

@@ -108,7 +108,11 @@ Told<std::string> driver_objection(const Subject& subject, const Version& cuda) 
       what = fmt::format("libcuda of {}", entry);
       break;
     }
-    if (libcuda.exists || clean_path(entry).ends_with("/compat")) return {};  // of a version that nobody told
+    const bool looked = directory != nullptr && why_unknown(directory->unknown, "libraries").empty();
+    if (libcuda.exists || (!looked && clean_path(entry).ends_with("/compat")))
+      return {
+          {},
+          fmt::format("{} stands before the driver's own libcuda, and which version lies there is not told", entry)};
   }
   if (!driver.unknown.empty()) return {{}, driver.unknown};
   if (major->min_driver <= driver.value) return {};

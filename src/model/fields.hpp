@@ -204,6 +204,7 @@ struct Fields<Service> {
                                           Field{"stale", &R::stale},
                                           Field{"settings", &R::settings},
                                           Field{"libcuda", &R::libcuda},
+                                          Field{"groups", &R::groups},
                                           Field{"denied", &R::denied},
                                           Field{"cache_dirs", &R::cache_dirs},
                                           Field{"unknown", &R::unknown}};
@@ -244,6 +245,7 @@ struct Fields<JitCache> {
   static constexpr auto list = std::tuple{Field{"kind", &R::kind},
                                           Field{"path", &R::path},
                                           Field{"owner", &R::owner},
+                                          Field{"writable_by", &R::writable_by},
                                           Field{"version", &R::version},
                                           Field{"archs", &R::archs},
                                           Field{"op", &R::op},

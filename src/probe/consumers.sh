@@ -173,7 +173,11 @@ _env_file() {
     }'
 }
 
-passwd_entry() { timeout 2 getent passwd "$1" 2>/dev/null || awk -F: -v who="$1" '$1 == who || $3 == who { print; exit }' /etc/passwd; }
+# NAME or number: its line. What a directory service does not answer in time, the files may.
+passwd_entry() { _entry_of passwd "$1"; }
+_entry_of() {
+  timeout 2 getent "$1" "$2" 2>/dev/null || awk -F: -v who="$2" '$1 == who || $3 == who { print; exit }' "/etc/$1"
+}
 
 # NAME: its value in NAME=VALUE lines on the standard input.
 _value() { sed -n "s/^$1=//p" | tail -n 1; }
@@ -324,23 +328,66 @@ cache_roots() {
     }'
 }
 
-# LD_LIBRARY_PATH: the libcuda.so.1 that it leads to.
+# LD_LIBRARY_PATH: the libcuda.so.1 that it leads to. Fails where a directory of it cannot be looked into as its owner.
 _libcuda() {
   set -f
+  _ifs=$IFS
   IFS=:
-  for _dir in $1; do
-    case $_dir in
-    /*) [ ! -e "$_dir/libcuda.so.1" ] || { readlink -f "$_dir/libcuda.so.1"; return; } ;;
+  set -- $1
+  IFS=$_ifs
+  for _dir do
+    case $_dir in /*) ;; *) continue ;; esac
+    _dir=$_dir/libcuda.so.1
+    _file=$(as_owner "$_dir" sh -c '[ ! -e "$1" ] || readlink -f "$1"; echo end' sh "$_dir" 2>/dev/null)
+    case $_file in
+    end) ;;
+    /*) printf '%s\n' "${_file%%"$newline"*}"; return ;;
+    *) return 1 ;;
     esac
   done
 }
 
-# USER GROUPS: device nodes of GPUs that it cannot open. Where there are access lists nobody can tell from the mode. In a
+# LD_LIBRARY_PATH: the key libcuda, where it leads to one.
+_libcuda_found() {
+  [ -n "$1" ] || return 0
+  _file=$(bounded 2 _libcuda_told "$1")
+  case $_file in
+  end) ;;
+  *"${newline}end") kv libcuda "${_file%"${newline}end"}" ;;
+  *) kv unknown.libcuda 'a directory of LD_LIBRARY_PATH could not be looked into as its owner, or not in time' ;;
+  esac
+}
+_libcuda_told() { _libcuda "$1" && echo end; }
+
+# The gids of the unit in $_block, whose account is $_account with the entry $_entry, its main one first. Group= takes the
+# place of the account's own, which then counts only where that lists the account. Fails where they cannot be had.
+_unit_groups() {
+  _gids=$(timeout 2 id -G "$_account" 2>/dev/null) || return
+  _group=$(_of Group)
+  if [ -n "$_group" ]; then
+    _gid=$(_entry_of group "$_group" | cut -d : -f 3)
+    [ -n "$_gid" ] || return
+    _own=$(printf '%s\n' "$_entry" | cut -d : -f 4)
+    case ,$(_entry_of group "$_own" | cut -d : -f 4), in
+    *,"$_account",*) ;;
+    *) _gids=$(printf '%s\n' $_gids | grep -vx "$_own" | tr '\n' ' ') ;;
+    esac
+    _gids="$_gid $_gids"
+  fi
+  for _group in $(_of SupplementaryGroups); do
+    _gid=$(_entry_of group "$_group" | cut -d : -f 3)
+    [ -n "$_gid" ] || return
+    _gids="$_gids $_gid"
+  done
+  printf '%s\n' $_gids | awk '!seen[$0]++ { printf "%s%s", n++ ? " " : "", $0 }'
+}
+
+# UID GIDS: device nodes of GPUs that it cannot open. Where there are access lists nobody can tell from the mode. In a
 # container no program of the driver makes a node that is not there.
 _denied() {
   [ ! -c /dev/nvidiactl ] || [ -e /dev/nvidia-uvm ] || ! systemd-detect-virt -cq || kv denied /dev/nvidia-uvm
-  [ "$(id -u "$1")" != 0 ] || return 0
-  ls -ln /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-uvm 2>/dev/null | awk -v uid="$(id -u "$1")" -v gids=" $2 " '
+  [ "$1" != 0 ] || return 0
+  (set +f; ls -ln /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-uvm 2>/dev/null) | awk -v uid="$1" -v gids=" $2 " '
     $1 !~ /^c/ || $1 ~ /\+$/ { next }
     { may = substr($1, $3 == uid ? 2 : index(gids, " " $4 " ") ? 5 : 8, 2) }
     may != "rw" { print "denied=" $NF }'
@@ -385,7 +432,7 @@ _on_mounts() {
     }' "$1" -
 }
 
-# HOME RECORD: cache_dirs of that consumer, as its user $_account with the groups $_groups sees them.
+# HOME RECORD: cache_dirs of that consumer, as its user $_account, of $_uid and the groups $_groups, sees them.
 _cache_dirs() {
   # Each path, or what is there of the way to it. `?`: not tried.
   _try='while IFS="	" read -r kind path; do
@@ -400,10 +447,12 @@ _cache_dirs() {
       printf "%s\t%s\t%s\t%s\t%s\n" "$kind" $exists $writable "$(cd -P "$place" 2>/dev/null && pwd || printf %s "$place")" "$path"
     done'
   _roots=$({ printf 'home\t%s\n' "${1:-/}"; printf '%s\n\n' "$2" | cache_roots; } | grep -v '|')
-  if [ "$_account" = "$(id -un)" ]; then _seen=$(printf '%s\n' "$_roots" | sh -c "$_try")
-  else _seen=$(printf '%s\n' "$_roots" | as_uid_groups="$_groups" as_uid "$(id -u "$_account")" sh -c "$_try" 2>/dev/null)
+  _seen=
+  if [ "$_uid" = "$(id -u)" ]; then _seen=$(printf '%s\n' "$_roots" | sh -c "$_try")
+  elif [ -n "$_groups" ]; then
+    _seen=$(printf '%s\n' "$_roots" | as_uid_groups="$_groups" as_uid "$_uid" sh -c "$_try" 2>/dev/null)
   fi
-  [ -n "$_seen" ] || _seen=$(printf '%s\n' "$_roots" | awk -F '\t' '{ print $1 "\tno\t\t" $2 "\t" $2 }')
+  [ -n "$_seen" ] || _seen=$(printf '%s\n' "$_roots" | awk -F '\t' '{ print $1 "\t\t\t" $2 "\t" $2 }')
   _info=/proc/self/mountinfo
   [ "${_pid:-0}" = 0 ] || [ ! -r "/proc/$_pid/mountinfo" ] || _info=/proc/$_pid/mountinfo
   printf '%s\n' "$_seen" | _on_mounts $_info "$(_quotas "$_account")"
@@ -498,22 +547,25 @@ _service() {
 }
 
 _service_details() {
+  # A property with several lines has a device in each.
   printf '%s\n' "$_block" | awk -F = '
-    /^(Memory(Max|High)|LimitMEMLOCK|Protect(Home|System)|Private(Devices|Tmp)|DevicePolicy|DeviceAllow|DynamicUser|(ReadOnly|ReadWrite|Inaccessible|NoExec)Paths|(Cache|State|Runtime)Directory|KillMode)=./ &&
-    $2 !~ /^(no|auto|infinity|\[not set\]|18446744073709551615|control-group)$/ { print "settings." $0 }'
+    /^DeviceAllow=./ { devices = devices (devices == "" ? "" : ", ") substr($0, 13); next }
+    /^(Memory(Max|High)|LimitMEMLOCK|Protect(Home|System)|Private(Devices|Tmp)|DevicePolicy|DynamicUser|(ReadOnly|ReadWrite|Inaccessible|NoExec|Bind)Paths|(Cache|State|Runtime|Logs)Directory|KillMode)=./ &&
+    $2 !~ /^(no|auto|infinity|\[not set\]|18446744073709551615|control-group)$/ { print "settings." $0 }
+    END { if (devices != "") print "settings.DeviceAllow=" devices }'
   [ -n "$_vars" ] || _vars=$_variables
-  _word=$(printf '%s\n' "$_vars" | _value LD_LIBRARY_PATH)
-  [ -z "$_word" ] || kv libcuda "$(bounded 2 _libcuda "$_word")"
+  _libcuda_found "$(printf '%s\n' "$_vars" | _value LD_LIBRARY_PATH)"
   [ -n "$_env" ] || return 0
   _account=${_user:-root}
   # DynamicUser= makes accounts that are not there while nothing runs.
-  id -u "$_account" >/dev/null 2>&1 || return 0
-  _groups=$(id -G "$_account")
-  for _word in $(_of SupplementaryGroups); do
-    _word=$(timeout 2 getent group "$_word" 2>/dev/null | cut -d : -f 3)
-    [ -z "$_word" ] || _groups="$_groups $_word"
-  done
-  _denied "$_account" "$_groups"
+  _uid=$(printf '%s\n' "$_entry" | cut -d : -f 3)
+  [ -n "$_uid" ] || return 0
+  if _groups=$(_unit_groups); then for _word in $_groups; do kv groups "$_word"; done
+  else kv unknown.groups "which groups $_account has here could not be told, or not in time"
+  fi
+  if [ -n "$_groups" ] || [ "$_uid" = 0 ]; then _denied "$_uid" "$_groups"
+  else kv unknown.denied "which groups $_account has here could not be told, or not in time"
+  fi
   _word=$(printf '%s\n' "$_vars" | _value HOME)
   [ -n "$_word" ] || _word=$(printf '%s\n' "$_entry" | cut -d : -f 6)
   bounded 5 _cache_dirs "$_word" "$(kv home "$_word"; printf '%s\n' "$_vars" | env_allow | sed 's/^/env./')"
@@ -527,8 +579,8 @@ services() {
   _show -p Id,ActiveState,SubState,Result,MainPID,DropInPaths,NeedDaemonReload,NRestarts,User \
     -p ExecMainCode,ExecMainStatus,Environment,EnvironmentFiles,UnsetEnvironment,ExecStart \
     -p MemoryMax,MemoryHigh,LimitMEMLOCK,ProtectHome,ProtectSystem,PrivateDevices,PrivateTmp,DevicePolicy,DeviceAllow \
-    -p DynamicUser,ReadOnlyPaths,ReadWritePaths,InaccessiblePaths,NoExecPaths,CacheDirectory,StateDirectory \
-    -p RuntimeDirectory,SupplementaryGroups,KillMode -- $_units || _silent
+    -p DynamicUser,ReadOnlyPaths,ReadWritePaths,InaccessiblePaths,NoExecPaths,BindPaths,CacheDirectory,StateDirectory \
+    -p RuntimeDirectory,LogsDirectory,Group,SupplementaryGroups,KillMode -- $_units || _silent
   printf '%s\n\n' "$_shown" | {
     _block=
     set -f
@@ -627,7 +679,7 @@ _process_details() {
   [ -z "$_word" ] || kv memory_bytes "$_word"
   # In a container the same names are other directories.
   _word=$(printf '%s\n' "$_vars" | _value LD_LIBRARY_PATH)
-  [ -z "$_word" ] || [ "$(readlink "/proc/$_pid/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] || kv libcuda "$(bounded 2 _libcuda "$_word")"
+  [ -z "$_word" ] || [ "$(readlink "/proc/$_pid/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] || _libcuda_found "$_word"
 }
 
 # RECORDS (what the probes `services` and `processes` printed): ends the probe where they are not all.

@@ -99,8 +99,8 @@ trusted_path() {
 # may_run FILE: may we execute it with the powers that we have? Where root alone decides, or we ourselves.
 may_run() { [ -x "$1" ] && case $(_decider "$1") in 0 | "$(id -u)") ;; *) false ;; esac; }
 
-# as_uid UID CMD ARGS...: runs CMD as that user, without root's groups (in those that $as_uid_groups names), privileges and
-# environment. 126, with the reason on standard error, where that cannot be done.
+# as_uid UID CMD ARGS...: runs CMD as that user, without root's groups (in those that $as_uid_groups names, the main one
+# first), privileges and environment. 126, with the reason on standard error, where that cannot be done.
 as_uid() {
   _uid=$1
   shift
@@ -108,7 +108,9 @@ as_uid() {
     "$@"
     return
   fi
-  _gid=$(id -g "$_uid" 2>/dev/null) || _gid=65534
+  _gid=${as_uid_groups%% *}
+  # A directory service may not answer.
+  [ -n "$_gid" ] || _gid=$(timeout 2 id -g "$_uid" 2>/dev/null) || _gid=65534
   if [ "$(id -u)" != 0 ]; then
     printf 'cannot run as uid %s: we are not root\n' "$_uid" >&2
     return 126

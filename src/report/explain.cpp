@@ -172,9 +172,15 @@ void render_cause(Page& page, const HostReport& host, const Cause& cause, const 
 }
 
 void render_nothing(Page& page, const HostReport& host, const std::string& asked) {
-  bool is_unknown = false;
-  for (const auto& gap : host.assessment.not_evaluated)
-    if (gap.check == asked || (asked.empty() && host.assessment.findings.empty())) is_unknown = true;
+  const auto at = asked.find('@');
+  const auto check = asked.substr(0, at);
+  const auto about = at == asked.npos ? std::string() : asked.substr(at + 1);
+  // A gap about nothing in particular is about everything of its check, and a host that was cut off is one gap.
+  const bool is_unknown =
+      host.error.has_value() ||
+      std::any_of(host.assessment.not_evaluated.begin(), host.assessment.not_evaluated.end(), [&](const auto& gap) {
+        return asked.empty() || (gap.check == check && (about.empty() || gap.about.empty() || gap.about == about));
+      });
   const auto what = asked.empty() ? std::string("no check") : printable(asked);
   page.line(is_unknown ? fmt::format("{}: nothing was found, and not everything could be evaluated", printable(host.name))
             : asked.empty()

@@ -105,12 +105,60 @@ is 'quota of another device' "$(on /dev/sda1 'a\tyes\tyes\t/home/x\t/home/x' | c
 is 'quota of a device under another name counts where HOME is' \
   "$(on /dev/mapper/x 'home\tyes\tyes\t/home/x\t/home/x\na\tyes\tyes\t/y\t/y' | cut -d '|' -f 6 | tr '\n' ' ')" 'yes no '
 
+# Where the services are gone through, patterns stand for themselves.
 denied() {
-  (ls() { printf 'crw-rw---- 1 0 44 195, 0 Jan 1 00:00 /dev/nvidia0\ncrw-rw-rw- 1 0 0 195, 255 Jan 1 00:00 /dev/nvidiactl\n%s\n' \
-    'crw-rw----+ 1 0 0 511, 0 Jan 1 00:00 /dev/nvidia-uvm'; }; id() { echo 1000; }; _denied user "$1") | tr '\n' '|'
+  (set -f; ls() { case $- in *f*) return ;; esac; printf 'crw-rw---- 1 0 44 195, 0 Jan 1 00:00 /dev/nvidia0\ncrw-rw-rw- 1 0 0 195, 255 Jan 1 00:00 /dev/nvidiactl\n%s\n' \
+    'crw-rw----+ 1 0 0 511, 0 Jan 1 00:00 /dev/nvidia-uvm'; }; _denied 1000 "$1") | tr '\n' '|'
 }
 is 'nodes of a group that is not its own' "$(denied '1000 27')" 'denied=/dev/nvidia0|'
 is 'nodes of a group that is' "$(denied '1000 44')" ''
+
+# Account 1000 of group 1000, and of video.
+groups_of() {
+  (timeout() { shift; "$@"; }
+  id() { echo 1000 44; }
+  getent() { case $1:$2 in
+    group:video|group:44) echo 'video:x:44:user' ;;
+    group:gpu|group:2001) echo 'gpu:x:2001:' ;;
+    group:user|group:1000) echo "user:x:1000:$member" ;;
+    *) return 2 ;;
+    esac; }
+  _account=user _entry='user:x:1000:1000::/home/user:/bin/sh' _block=$1
+  _unit_groups && echo || echo failed)
+}
+is 'groups of the account' "$(groups_of 'User=user')" '1000 44'
+is 'Group= takes the place of its own' "$(groups_of 'Group=gpu')" '2001 44'
+is 'Group= where its own lists it as a member' "$(member=other,user groups_of 'Group=gpu')" '2001 1000 44'
+is 'Group= by number, and groups besides, each once' "$(groups_of 'Group=2001
+SupplementaryGroups=video user')" '2001 44 1000'
+is 'a group that nobody knows' "$(groups_of 'SupplementaryGroups=gone')" 'failed'
+is 'groups that are not told in time' "$(timeout() { return 124; }; _account=user _block='' _unit_groups || echo failed)" 'failed'
+
+details() { (_block=$1 _variables='' _vars='' _env='' _service_details) | sort | tr '\n' '|'; }
+is 'each line of a property counts' "$(details 'DevicePolicy=closed
+DeviceAllow=char-nvidia* rw
+DeviceAllow=/dev/fuse rw
+BindPaths=/a:/b:rbind /c:/c
+ProtectHome=no
+PrivateTmp=yes')" 'settings.BindPaths=/a:/b:rbind /c:/c|settings.DeviceAllow=char-nvidia* rw, /dev/fuse rw|settings.DevicePolicy=closed|settings.PrivateTmp=yes|'
+
+# The account's caches are looked at with the groups of the unit, or not at all.
+tried() { (as_uid() { echo "$1 in $as_uid_groups" >"$tree/as"; sh -c "$4"; }
+  id() { echo 7; }; _account=user _uid=1000 _groups=$1 _pid=0; _cache_dirs /home/user '') | grep '=home'; }
+is 'caches are tried with the groups of the unit' "$(tried '2001 44' >"$tree/out"; cat "$tree/as")" '1000 in 2001 44'
+is 'without them nothing is claimed' "$(tried '' | cut -d '|' -f 1-3)" 'cache_dirs=home||'
+
+mkdir "$tree/lib" "$tree/nothing"
+touch "$tree/lib/libcuda.so.590.44"
+ln -s libcuda.so.590.44 "$tree/lib/libcuda.so.1"
+libcuda() { (as_owner() { case $1 in */shut/*) return 126 ;; esac; shift; "$@"; }; _libcuda_found "$1"); }
+is 'the first directory with a libcuda' "$(libcuda "relative:$tree/nothing::$tree/lib:/x")" "libcuda=$tree/lib/libcuda.so.590.44"
+is 'none' "$(libcuda "$tree/nothing:/x")" ''
+is 'one that is shut comes first' "$(libcuda "/shut:$tree/lib")" \
+  'unknown.libcuda=a directory of LD_LIBRARY_PATH could not be looked into as its owner, or not in time'
+is 'one that is shut comes later' "$(libcuda "$tree/lib:/shut")" "libcuda=$tree/lib/libcuda.so.590.44"
+is 'the owner of the directory is who looks' \
+  "$(as_uid() { echo "$1" >"$tree/as"; }; id() { echo 0; }; owner_uid() { echo 4711; }; _libcuda "$tree/lib"; cat "$tree/as")" '4711'
 
 quotas() { cat >"$tree/quota.txt"; (command() { echo quota; }; may_run() { :; }; timeout() { cat "$tree/quota.txt"; }; _quotas user) | tr '\n' '|'; }
 is 'quotas that are used up: blocks, files, grace that ended' "$(quotas <<'EOF'

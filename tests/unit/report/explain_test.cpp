@@ -95,6 +95,26 @@ TEST_CASE("a check narrows the explanation to what causes it", "[unit][report][e
   CHECK_THAT(shown(report), ContainsSubstring("gpu1: nothing to explain"));
 }
 
+TEST_CASE("what was not evaluated does not hold", "[unit][report][explain]") {
+  auto report = incident();
+  auto& host = report.hosts[0];
+  host.assessment = {};
+  host.assessment.not_evaluated = {{"other.check", "a.service", "no permission"}, {"whole.check", "", "no journal"}};
+  for (const auto* asked : {"", "other.check", "other.check@a.service", "whole.check@b.service"}) {
+    CAPTURE(asked);
+    CHECK_THAT(shown(report, asked), ContainsSubstring("not everything could be evaluated"));
+  }
+  CHECK_THAT(shown(report, "other.check@b.service"),
+             ContainsSubstring("other.check@b.service holds, or does not apply"));
+
+  host.assessment = {};
+  host.error = Error{ErrorKind::timeout, "the host was cut off", {}, {}, {}};
+  for (const auto* asked : {"", "other.check"}) {
+    CAPTURE(asked);
+    CHECK_THAT(shown(report, asked), ContainsSubstring("not everything could be evaluated"));
+  }
+}
+
 TEST_CASE("how sure an explanation is depends on what it rests on", "[unit][report][explain]") {
   auto report = incident();
   auto& findings = report.hosts[0].assessment.findings;
