@@ -1,0 +1,76 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trueup/finding.hpp"
+#include "trueup/result.hpp"
+
+// What apply will do on each host, exactly. A plan holds kinds, parameters and facts, never shell, and no secret.
+
+namespace trueup {
+
+/// One step on one host.
+struct PlanStep {
+  std::string kind;                   ///< of the action: `systemd_override`
+  std::string params;                 ///< JSON object, templates rendered
+  std::string fix;                    ///< id of the fix that it comes from
+  std::vector<std::string> cures;     ///< keys of the findings that it was made for
+  std::string inspected;              ///< what the action's inspect script printed when the plan was made
+  std::string expected;               ///< what it will print just before the step, after the steps before it
+  std::string current, wanted;        ///< one line each, for people
+  std::string diff;                   ///< unified, redacted; may be empty
+  std::string irreversible;           ///< what undo cannot bring back
+  std::vector<std::string> restarts;  ///< units that are down meanwhile
+  std::uint64_t download_bytes = 0;
+  std::uint64_t disk_bytes = 0;
+  friend bool operator==(const PlanStep&, const PlanStep&) = default;
+};
+
+/// A finding that a plan is for, or that it predicts.
+struct PlannedFinding {
+  std::string key;
+  std::string title;
+  Severity severity = Severity::error;
+  friend bool operator==(const PlannedFinding&, const PlannedFinding&) = default;
+};
+
+/// A finding that no step of the plan is for.
+struct LeftOut {
+  PlannedFinding finding;
+  std::string why;                    ///< "no fix is known", "fix X does not fit: ...", "left out by --only"
+  friend bool operator==(const LeftOut&, const LeftOut&) = default;
+};
+
+struct HostPlan {
+  std::string name;
+  std::string refused;                ///< why nothing may be done on this host (a guard, not reached, not root); empty: the
+                                      ///< steps stand, or there is nothing to do
+  std::vector<PlannedFinding> cures;  ///< findings that the steps are for
+  std::vector<PlanStep> steps;        ///< in the order in which they run; empty: nothing to do
+  std::vector<LeftOut> left_out;
+  std::vector<PlannedFinding> remaining;  ///< findings that what-if still has after all steps
+  friend bool operator==(const HostPlan&, const HostPlan&) = default;
+};
+
+struct Plan {
+  std::string id;                     ///< unique; sortable by time
+  std::string version;                ///< of trueup
+  std::string made_by;                ///< user@controller
+  std::chrono::sys_seconds created{};
+  std::chrono::sys_seconds expires{};
+  std::map<std::string, std::string> playbooks;  ///< file name -> SHA-256 of its text
+  std::vector<HostPlan> hosts;        ///< in inventory order
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+/// The plan file: schema 1, with `mac`, the HMAC-SHA256 of the document without it under the controller's key.
+std::string plan_to_json(const Plan& plan, std::string_view key);
+/// Errors: no plan, another schema, a mac that is not of this key (edited, or made by another controller), each named.
+Result<Plan> plan_from_json(std::string_view text, std::string_view key);
+
+}  // namespace trueup
