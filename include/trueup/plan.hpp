@@ -20,8 +20,8 @@ struct PlanStep {
   std::string params;                 ///< JSON object, templates rendered
   std::string fix;                    ///< id of the fix that it comes from
   std::vector<std::string> cures;     ///< keys of the findings that it was made for
-  std::string inspected;              ///< what the action's inspect script printed when the plan was made
-  std::string expected;               ///< what it will print just before the step, after the steps before it
+  std::string inspected;              ///< what the action's inspect script printed when the plan was made, and has to print
+                                      ///< again just before the step; so no inspect sees what other steps of a plan change
   std::string current, wanted;        ///< one line each, for people
   std::string diff;                   ///< unified, redacted; may be empty
   std::string irreversible;           ///< what undo cannot bring back
