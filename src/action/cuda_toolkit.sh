@@ -105,21 +105,22 @@ _repository_key() {
   _found=$(od -An -v -tu1 repository/key.gpg | awk '
     { for (i = 1; i <= NF; i++) b[n++] = $i }
     END {
+      at = 0
       while (at < n) {
         c = b[at]
-        if (c < 128) exit
+        if (c < 128) break
         if (c >= 192) {
           tag = c - 192; l = b[at + 1]
           if (l < 192) { size = l; head = 2 }
           else if (l < 224) { size = (l - 192) * 256 + b[at + 2] + 192; head = 3 }
           else if (l == 255) { size = ((b[at + 2] * 256 + b[at + 3]) * 256 + b[at + 4]) * 256 + b[at + 5]; head = 6 }
-          else exit
+          else break
         } else {
           tag = int((c - 128) / 4); l = c % 4
           if (l == 0) { size = b[at + 1]; head = 2 }
           else if (l == 1) { size = b[at + 1] * 256 + b[at + 2]; head = 3 }
           else if (l == 2) { size = ((b[at + 1] * 256 + b[at + 2]) * 256 + b[at + 3]) * 256 + b[at + 4]; head = 5 }
-          else exit
+          else break
         }
         if (tag == 6) print at + head, size, b[at + head]
         at += head + size

@@ -19,7 +19,7 @@ _apt_get() {
     $_apt_options "$@"
 }
 _apt_options=''
-_apt_look='-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o Debug::NoLocking=1'
+_apt_look='-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o Dir::Log::Planner= -o Debug::NoLocking=1'
 
 # dnf that only looks: it keeps logs and caches, so it gets places of its own in memory, in a mount namespace that ends with it.
 _dnf_look() {

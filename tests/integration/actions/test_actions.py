@@ -10,9 +10,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
+import apt_repository
 from overlay_host import OverlayHost, available
 
 SCRIPTS = os.environ.get("TRUEUP_ACTION_SCRIPTS", "build/dev/trueup_action_scripts")
@@ -683,6 +685,298 @@ class Service(SystemdTest):
         seen = self.step("stopped").inspect()
         self.assertIn("text=Environment=HF_HOME=/data", seen)
         self.assertNotIn("planted", seen)
+
+
+@unittest.skipUnless(shutil.which("apt-get") and shutil.which("dpkg-deb"), "apt and dpkg are missing")
+class AptTest(ActionTest):
+    REPOSITORY = "/srv/repository"
+    PACKAGES = [
+        {"name": "tool", "version": "1.0", "depends": "tool-lib", "size": 2000},
+        {"name": "tool-lib", "version": "1.0", "files": {"/opt/tool/lib": "x\n"}},
+        {"name": "tool", "version": "2.0", "depends": "tool-lib"},
+        {"name": "breaks-tool", "version": "1", "conflicts": "tool-lib"},
+        {"name": "needs-newer", "version": "1", "depends": "tool-lib (>= 2.0)"},
+        {"name": "tool-lib", "version": "2.0", "files": {"/opt/tool/lib": "y\n"}},
+        {"name": "cuda-drivers", "version": "580", "files": {"/opt/driver": "x"}},
+        {"name": "needs-driver", "version": "1", "depends": "cuda-drivers"},
+        {"name": "broken", "version": "1", "postinst": "exit 1\n"},
+        {"name": "slow", "version": "1", "postinst": "[ -e /srv/quick ] || { touch /srv/dpkg; exec sleep 1000; }\n"},
+        {"name": "uses-tool", "version": "1", "depends": "tool-lib"},
+    ]
+
+    def setUp(self):
+        super().setUp()
+        apt_repository.repository(self.host, self.REPOSITORY, self.PACKAGES)
+        apt_repository.only_repository(self.host, self.REPOSITORY)
+
+    def installed(self):
+        """Of the packages that are ours, those that have a state."""
+        text = self.host.sh("dpkg-query -W -f '${Package} ${Version} ${Status}\\n' | sort")
+        names = {package["name"] for package in self.PACKAGES}
+        return [line for line in text.splitlines() if line.split()[0] in names]
+
+
+class Package(AptTest):
+    def step(self, *packages, shell="dash", number="01", **params):
+        return Step(self.host, "package", {"packages": list(packages), **params}, shell, number)
+
+    def test_installed_in_exact_versions_and_taken_away(self):
+        for shell in SHELLS:
+            with self.subTest(shell=shell):
+                before = self.installed()
+                step = self.step("tool=1.0", shell=shell)
+                made = self.whole_life(step)
+                self.assertEqual(made["diff"], "+ tool 1.0\n+ tool-lib 2.0\n")
+                self.assertEqual(self.installed(), before)
+                self.assertEqual(self.host.run("test", "-e", "/opt/tool").returncode, 1)
+                self.assertNotIn("tool", self.host.sh("ls /var/cache/apt/archives"))
+                self.host.sh(f"rm -rf {step.directory}")
+
+    def test_dependencies_are_marked_as_such(self):
+        step = self.step("tool")
+        step.difference()
+        self.succeed(step, "apply")
+        self.assertEqual(self.host.sh("apt-mark showmanual tool tool-lib"), "tool\n")
+
+    def test_an_older_version_comes_back(self):
+        self.host.sh("apt-get -y install tool=1.0 tool-lib=1.0")
+        before = self.installed()
+        step = self.step("tool=2.0")
+        made = self.whole_life(step)
+        self.assertEqual(made["diff"], "~ tool 1.0 -> 2.0\n")
+        self.assertEqual(self.installed(), before)
+        # From what was kept, when the repository has only the new one any more.
+        step.difference()
+        self.host.sh(f"rm -rf {step.directory}/*")
+        self.succeed(step, "apply")
+        self.host.sh(f"rm {self.REPOSITORY}/*")
+        self.succeed(step, "undo")
+        self.assertEqual(self.installed(), before)
+
+    def test_nothing_is_written_by_a_look(self):
+        step = self.step("tool")
+        step.inspect()
+        self.host.sh("touch -d '1 second ago' /srv/mark; find /var /etc /root -xdev -newer /srv/mark -exec touch -h -d '1 hour ago' {} +")
+        step.inspect()
+        self.assertEqual(self.host.sh("find /var /etc /root -xdev -newer /srv/mark ! -path '/var/lib/trueup*' -print"), "")
+
+    def test_what_it_would_do_beyond_is_refused(self):
+        self.host.sh("apt-get -y install tool=1.0 tool-lib=1.0")
+        for package, why in (("breaks-tool", "it would remove tool"), ("needs-newer", "it would upgrade tool-lib from 1.0 to 2.0"),
+                             ("needs-driver", "it would install cuda-drivers, which belongs to the driver"),
+                             ("cuda-drivers", "belongs to the driver"), ("nonesuch", "Unable to locate package nonesuch")):
+            with self.subTest(package=package):
+                self.assertIn(why, " ".join(self.step(package).difference()["refused"]))
+
+    def test_a_plan_whose_packages_changed_is_not_made(self):
+        step = self.step("tool")
+        step.difference()
+        apt_repository.repository(self.host, self.REPOSITORY, self.PACKAGES + [{"name": "tool", "version": "3.0", "depends": "tool-lib"}])
+        self.host.sh("apt-get -q update")
+        self.assertNotEqual(step.inspect(), step.seen)
+        done = step.do("apply")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("something else", done.stdout)
+
+    def test_a_package_that_cannot_be_fetched_changes_nothing(self):
+        before = self.installed()
+        for spoil in (f"rm {self.REPOSITORY}/tool-lib_2*", f"echo >>{self.REPOSITORY}/tool-lib_2.0_all.deb"):
+            apt_repository.repository(self.host, self.REPOSITORY, self.PACKAGES)
+            step = self.step("tool")
+            step.difference()
+            self.host.sh(spoil)
+            self.assertEqual(step.do("apply").returncode, 1)
+            self.assertEqual(self.installed(), before)
+            self.succeed(step, "undo")
+            self.host.sh(f"rm -rf {step.directory}")
+
+    def test_a_package_whose_script_fails_is_taken_away_again(self):
+        before = self.installed()
+        step = self.step("broken")
+        seen = step.difference() and step.seen
+        self.assertEqual(step.do("apply").returncode, 1)
+        self.assertNotEqual(self.installed(), before)
+        self.succeed(step, "undo")
+        self.assertEqual(self.installed(), before)
+        self.assertEqual(step.inspect(), seen)
+
+    def broken_off(self, step):
+        """apply, ended with all its descendants while dpkg configures."""
+        script = self.host.start("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", f"TRUEUP_STEP={step.directory}", "sh", "-c",
+                                 f"cd {step.directory}; . /var/lib/trueup/runs/r1/lib; {step.made['apply']}")
+        while self.host.run("test", "-e", "/srv/dpkg").returncode:
+            self.assertIsNone(script.poll(), "it ended before it could be broken off")
+        os.killpg(script.pid, 9)
+        script.communicate()
+        self.host.sh("rm /srv/dpkg")
+
+    def test_what_we_broke_off_is_finished_or_undone_and_what_others_did_is_not(self):
+        before = self.installed()
+        for end in ("resume", "undo", "others"):
+            step = self.step("slow")
+            step.difference()
+            self.broken_off(step)
+            self.assertNotEqual(self.installed(), before)
+            self.host.sh("touch /srv/quick")
+            with self.subTest(end=end):
+                if end == "resume":
+                    self.assertEqual(step.do("apply").returncode, 1, "without the journal's word nothing is repaired")
+                    self.succeed(step, "apply", TRUEUP_RESUMED="1")
+                    self.succeed(step, "verify")
+                if end == "others":
+                    other = self.step("tool", number="02")
+                    self.assertIn("half done", " ".join(other.difference()["refused"]))
+                    self.assertEqual(other.do("apply", TRUEUP_RESUMED="1").returncode, 1)
+                self.succeed(step, "undo")
+                self.assertEqual(self.installed(), before)
+            self.host.sh(f"rm -rf /srv/quick {step.directory}")
+
+    def test_what_others_need_by_now_stays(self):
+        step = self.step("tool")
+        step.difference()
+        self.succeed(step, "apply")
+        self.host.sh("apt-get -y install uses-tool")
+        done = step.do("undo")
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("uses-tool", done.stdout)
+        self.host.sh("apt-get -y purge uses-tool; apt-get -y install tool=1.0 --allow-downgrades")
+        self.assertEqual(step.do("undo").returncode, 3)
+
+    def test_who_holds_the_package_manager_is_named(self):
+        step = self.step("tool", patience="2s")
+        step.difference()
+        holder = self.host.start("/usr/bin/python3", "-c", "import fcntl, time; f = open('/var/lib/dpkg/lock-frontend', 'w'); "
+                                 "fcntl.lockf(f, fcntl.LOCK_EX); open('/srv/held', 'w'); time.sleep(1000)")
+        self.addCleanup(holder.communicate)
+        self.addCleanup(os.killpg, holder.pid, 9)
+        while self.host.run("test", "-e", "/srv/held").returncode:
+            self.assertIsNone(holder.poll())
+        done = step.do("apply")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"held by process \d+ \(python3")
+
+
+class CudaToolkit(AptTest):
+    PACKAGES = (apt_repository.toolkit("12.8", "12.8.90-1") + apt_repository.toolkit("13.0", "13.0.96-1") +
+                apt_repository.toolkit("12.9", "12.9.79-1") +
+                [{"name": "cuda-drivers", "version": "580"}, {"name": "cuda-13-0", "version": "13", "depends": "cuda-toolkit-13-0, cuda-drivers"}])
+    BY_HAND = "mkdir -p /usr/local/cuda-12.8/bin; "
+    PACKAGED = "apt-get -y -q install cuda-toolkit-12-8 cuda-toolkit-config-common=12.8.90-1; "
+    STATES = {
+        "auto": PACKAGED,
+        "manual": PACKAGED + "update-alternatives --quiet --set cuda /usr/local/cuda-12.8",
+        "link by hand to a packaged one": PACKAGED + "ln -sfn /usr/local/cuda-12.8 /usr/local/cuda",
+        "link by hand to another": PACKAGED + "mkdir -p /opt/cuda-12.6; ln -sfn /opt/cuda-12.6 /usr/local/cuda",
+        "entry by hand": PACKAGED + "mkdir -p /opt/cuda-12.6; ln -sfn /opt/cuda-12.6 /etc/alternatives/cuda",
+        "plain link of a runfile": BY_HAND + "ln -s /usr/local/cuda-12.8 /usr/local/cuda",
+        "relative link": BY_HAND + "ln -s cuda-12.8 /usr/local/cuda",
+        "no link": BY_HAND,
+        "no link and nothing": "true",
+        "dangling link": "ln -s /usr/local/cuda-11.0 /usr/local/cuda",
+        "dangling group": PACKAGED + "rm -rf /usr/local/cuda-12.8",
+        "a directory": "mkdir -p /usr/local/cuda/bin",
+    }
+
+    def step(self, shell="dash", number="01", **params):
+        return Step(self.host, "cuda_toolkit", {"version": "13.0", **params}, shell, number)
+
+    def default(self):
+        return self.host.sh("readlink -f /usr/local/cuda || true; readlink /usr/local/cuda || true; ls -d /usr/local/cuda 2>/dev/null || true")
+
+    def files(self):
+        return self.host.sh("find /etc/alternatives /var/lib/dpkg/alternatives /usr/local /etc/ld.so.conf.d -printf '%p %y %m %u %l\\n' | sort; "
+                            "cat /var/lib/dpkg/alternatives/cuda* 2>/dev/null || true")
+
+    def test_the_default_stays_in_every_state_it_can_be_in(self):
+        for name, script in self.STATES.items():
+            with self.subTest(state=name):
+                self.setUp()
+                self.host.sh(script)
+                default, installed, files = self.host.run("readlink", "-f", "/usr/local/cuda").stdout, self.installed(), self.files()
+                step = self.step(SHELLS[len(name) % len(SHELLS)])
+                made = step.difference()
+                self.assertEqual(made["refused"], [])
+                self.succeed(step, "apply")
+                self.succeed(step, "verify")
+                self.assertEqual(self.host.run("readlink", "-f", "/usr/local/cuda").stdout, default)
+                self.assertEqual(self.host.sh("/usr/local/cuda-13.0/bin/nvcc --version | grep -o 'release 13.0'"), "release 13.0\n")
+                self.assertFalse(step.ask(step.inspect())["needed"])
+                self.succeed(step, "apply", TRUEUP_RESUMED="1")
+                self.succeed(step, "verify")
+                self.succeed(step, "undo")
+                self.assertEqual(step.inspect(), step.seen)
+                self.assertEqual(self.installed(), installed)
+                self.assertEqual(self.files(), files)
+
+    def test_a_default_that_moves_meanwhile_is_noticed(self):
+        self.host.sh(self.PACKAGED)
+        step = self.step()
+        step.difference()
+        self.succeed(step, "apply")
+        self.host.sh("update-alternatives --quiet --auto cuda")
+        self.assertEqual(step.do("verify").returncode, 1)
+        self.assertEqual(step.do("undo").returncode, 3)
+
+    def test_a_toolkit_that_is_there_is_left_alone(self):
+        self.host.write("/usr/local/cuda-13.0/bin/nvcc", "#!/bin/sh\n", 0o755)
+        self.assertFalse(self.step().difference()["needed"])
+
+    def test_a_default_of_the_major_version_stays_too(self):
+        self.host.sh(self.PACKAGED)
+        step = Step(self.host, "cuda_toolkit", {"version": "12.9"})
+        step.difference()
+        self.succeed(step, "apply")
+        self.succeed(step, "verify")
+        self.assertEqual(self.host.sh("readlink -f /usr/local/cuda /usr/local/cuda-12"), "/usr/local/cuda-12.8\n" * 2)
+
+    def test_a_driver_in_the_transaction_is_refused(self):
+        packages = [dict(package) for package in self.PACKAGES]
+        packages[4]["depends"] += ", cuda-drivers"
+        apt_repository.repository(self.host, self.REPOSITORY, packages)
+        self.host.sh("apt-get -q update")
+        self.assertIn("cuda-drivers, which belongs to the driver", " ".join(self.step().difference()["refused"]))
+
+    def test_a_repository_that_is_used_once(self):
+        with tempfile.TemporaryDirectory() as home:
+            armored, fingerprint = apt_repository.make_key(home)
+            apt_repository.repository(self.host, "/srv/nvidia", self.PACKAGES, home)
+            other = tempfile.mkdtemp()
+            self.addCleanup(shutil.rmtree, other)
+            wrong_key, wrong_fingerprint = apt_repository.make_key(other)
+            subprocess.run(["gpg", "--homedir", home, "--batch", "--import"], input=wrong_key, text=True, check=True, capture_output=True)
+            both = subprocess.run(["gpg", "--homedir", home, "--batch", "--armor", "--export"], text=True, check=True, capture_output=True).stdout
+            subprocess.run(["gpgconf", "--homedir", home, "--kill", "all"], check=False)
+        apt_repository.repository(self.host, self.REPOSITORY, [{"name": "x", "version": "1"}])
+        self.host.sh("apt-get -q update")
+        before, config = self.installed(), self.host.sh("find /etc/apt /var/lib/apt /usr/share/keyrings ! -type d ! -name extended_states -printf '%p %s\\n' | sort")
+        given = {"url": "file:///srv/nvidia", "suite": "./", "key": armored, "fingerprint": fingerprint}
+        for shell in SHELLS:
+            step = self.step(shell, repository=given)
+            made = step.difference()
+            self.assertEqual(made["refused"], [])
+            self.assertIn("resolved at apply", made["wanted"])
+            self.succeed(step, "apply")
+            self.succeed(step, "verify")
+            self.assertNotEqual(self.installed(), before)
+            self.succeed(step, "apply", TRUEUP_RESUMED="1")
+            self.succeed(step, "undo")
+            self.assertEqual(self.installed(), before)
+            self.assertEqual(self.host.sh("find /etc/apt /var/lib/apt /usr/share/keyrings ! -type d ! -name extended_states -printf '%p %s\\n' | sort"), config)
+            self.host.sh(f"rm -rf {step.directory}")
+        for change, why in (({"fingerprint": wrong_fingerprint}, f"has the fingerprint {fingerprint}"),
+                            ({"key": wrong_key, "fingerprint": wrong_fingerprint}, "could not be read"),
+                            ({"key": both}, "is not one OpenPGP key"), ({"url": "file:///srv/gone"}, "could not be read"),
+                            ({"most": "1KiB"}, "KiB, and 1 are agreed to")):
+            with self.subTest(change=list(change)):
+                step = self.step(repository={**given, **change})
+                step.difference()
+                done = step.do("apply")
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(why, done.stdout.splitlines()[-1])
+                self.assertEqual(self.installed(), before)
+                self.succeed(step, "undo")
+                self.assertEqual(step.inspect(), step.seen)
+                self.host.sh(f"rm -rf {step.directory}")
 
 
 if __name__ == "__main__":
