@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "cli/history.hpp"
 #include "cli/output.hpp"
 #include "cli/setup.hpp"
 #include "cli/stored.hpp"
@@ -131,9 +132,11 @@ int audit(const Options& options) {
   const auto prepared = prepare(options, status);
   if (!prepared) return status;
   const auto report = run_audit(*prepared, options);
-  return write_outputs(report, options,
-                       {[&](const TableOptions& table) { return render_table(report, table); },
-                        [&] { return render_json(report); }});
+  const int exit = write_outputs(report, options,
+                                 {[&](const TableOptions& table) { return render_table(report, table); },
+                                  [&] { return render_json(report); }});
+  remember(options, record_of(report, exit));
+  return exit;
 }
 
 /// Whether no more is selected than the one host that a command is about.
@@ -372,6 +375,7 @@ int run_command_line(int argc, char** argv) {
   add_tags(*audit_command, options);
   add_connection_options(*audit_command, options);
   add_report_options(*audit_command, options);
+  add_no_store(*audit_command, options);
   audit_command->callback([&] { status = audit(options); });
 
   auto* explain_command = app.add_subcommand("explain", "one host in depth: the causal chain, and what would help");
@@ -408,6 +412,8 @@ int run_command_line(int argc, char** argv) {
   add_duration(*script_command, "--host-timeout", options.host_timeout, "limit of everything on one host")
       ->default_str(duration_text(options.host_timeout));
   script_command->callback([&] { status = probe_script(options); });
+
+  add_history(app, options, status);
 
   auto* lint_command = app.add_subcommand("lint", "whether playbooks and inventories are right; touches no host");
   add_playbook(*lint_command, options);

@@ -25,19 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Account {
-  std::string name;
-  std::string home;
-};
-
-Account own_account() {
-  const char* home = std::getenv("HOME");
-  const passwd* entry = getpwuid(getuid());
-  return {entry != nullptr ? entry->pw_name : std::to_string(getuid()), home != nullptr    ? home
-                                                                        : entry != nullptr ? entry->pw_dir
-                                                                                           : ""};
-}
-
 Result<std::string> read_standard_input() {
   return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
 }
@@ -103,6 +90,14 @@ Result<std::string> shipped_playbooks() {
 }
 
 }  // namespace
+
+Account own_account() {
+  const char* home = std::getenv("HOME");
+  const passwd* entry = getpwuid(getuid());
+  return {entry != nullptr ? entry->pw_name : std::to_string(getuid()), home != nullptr    ? home
+                                                                        : entry != nullptr ? entry->pw_dir
+                                                                                           : ""};
+}
 
 Result<Auditor> load_auditor(const Options& options, Errors& errors) {
   const auto shipped = shipped_playbooks();

@@ -24,6 +24,9 @@ CASES = SOURCE / "tests" / "data" / "cases"
 if "TRUEUP_LAB_DIR" not in os.environ:
     os.environ["TRUEUP_LAB_DIR"] = f"/var/lib/trueup-lab-test-{os.getpid()}"
     atexit.register(shutil.rmtree, os.environ["TRUEUP_LAB_DIR"], ignore_errors=True)
+# Audits of tests are nobody's history.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="trueup-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 PATIENCE = 120  # seconds after which anything that should have ended is a failure
 
 
