@@ -21,7 +21,7 @@ import termios
 import time
 import traceback
 
-from . import base, build, changed, driver, system, units
+from . import base, build, changed, driver, repository, system, units
 from .system import LabError
 
 ADDRESSES = pathlib.Path("/run/trueup-lab")  # one lock file per loopback address, shared by all lab directories
@@ -216,6 +216,8 @@ def _become_host(host, case, plan):
         "--timezone=off",
         f"--bind={host.directory}/kmsg:/dev/kmsg",
     ]
+    if plan["packages"]:
+        arguments.append(f"--bind-ro={plan['packages']}:{repository.PLACE}")
     for path in plan["real_nvcc"]:
         arguments.append(f"--bind-ro=/usr/local/cuda-13.0:{path}")
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "SYSTEMD_NSPAWN_TMPFS_TMP": "0"}
@@ -291,7 +293,8 @@ def up(cases, suite, say, owner=None, disk=None, real_nvcc=False):
             if _file_system(given) != given.get("fstype", "ext4"):
                 say(f"{case.name}: no mkfs.{given['fstype']} here, {given['path']} is ext4 instead")
     image = base.ensure(suite, say)
-    hold = base.hold(image)
+    packages = repository.ensure(say) if any(case.repository for case in cases) else None
+    holds = [base.hold(path) for path in (image, packages) if path]
     top = lab_directory()
     top.mkdir(parents=True, exist_ok=True)
     hosts, plans = [Host(name) for name in names], []
@@ -327,6 +330,7 @@ def up(cases, suite, say, owner=None, disk=None, real_nvcc=False):
                     "number": number,
                     "cgroup": cgroup,
                     "base": str(image),
+                    "packages": str(packages) if case.repository else None,
                     "disk": disk,
                     "real_nvcc": toolkits if real_nvcc else [],
                     "keys": {"authorized": client[1], "host_private": private, "host_public": public},
@@ -340,7 +344,8 @@ def up(cases, suite, say, owner=None, disk=None, real_nvcc=False):
         down(names)
         raise
     finally:
-        os.close(hold)
+        for hold in holds:
+            os.close(hold)
     return hosts
 
 
@@ -459,6 +464,8 @@ def _after_boot(host, case):
         done = host.enter([*prefix, *command], capture_output=True, text=True)
         if done.returncode:
             raise LabError(f"{host.name}: cannot start {entry['name']}: {done.stderr.strip()}")
+    if case.repository == "apt":
+        repository.list_on(host, case)
     if case.setup:
         done = host.enter(["/bin/sh", "-eu"], input=case.setup, capture_output=True, text=True)
         if done.returncode:
