@@ -18,7 +18,7 @@ from .base import cache_directory, remove_unused
 from .system import LabError, locked
 from .tree import GUEST_FILES, HOME
 
-PLACE = "/srv/cuda-repository"
+PLACE = "/srv/packages"
 NAME = "cuda-repository"  # in each host's /etc/hosts: its own address
 PORT = 8088
 UNIT = "lab-repository.service"
