@@ -374,6 +374,26 @@ class WhatAHostShows(LabTest):
         self.assertEqual(lab("changed", "gpus").stdout, "", "put back is not changed")
 
 
+class TheReboot(LabTest):
+    cases = ("cases/ct201.yaml",)
+
+    def test_what_is_on_the_disk_stays_and_what_ran_does_not(self):
+        boot_id = "cat /proc/sys/kernel/random/boot_id"
+        before = on("ct201", boot_id)
+        on("ct201", "echo kept > /root/kept; sync; touch /run/gone; systemd-run -q --unit=long sleep 1000")
+        record = self.record("ct201")
+        lab("reboot", "ct201")
+        self.assertFalse(is_running(record["init"]))
+        self.assertNotEqual(on("ct201", boot_id), before)
+        self.assertEqual(on("ct201", "cat /root/kept; ls /run/gone 2> /dev/null; true"), "kept\n")
+        self.assertEqual(on("ct201", "systemctl is-active long; true").strip(), "inactive")
+        on("ct201", "ask-server http://ct201:30000/health")
+        self.assertEqual(on("ct201", "nvidia-smi -L | wc -l").strip(), "8")
+        self.assertEqual(self.ssh("ct201", "ops", "sudo -n id -un").stdout, "root\n")
+        on("ct201", "rm /root/kept")
+        self.assertEqual(lab("changed", "ct201").stdout, "")
+
+
 class ThePackageRepository(LabTest):
     """It behaves as NVIDIA's does where that hurts."""
 
@@ -610,6 +630,7 @@ def main():
     classes = [Debian13] if full else [
         TheIncident,
         WhatAHostShows,
+        TheReboot,
         ThePackageRepository,
         HostsThatCannotBeWrittenTo,
         TheEnd,
