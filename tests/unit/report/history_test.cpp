@@ -48,7 +48,10 @@ TEST_CASE("of an audit its verdicts are remembered, whatever bytes they hold", "
   report.finished = at(5);
   report.hosts.resize(2);
   report.hosts[0].name = "ct200";
-  report.hosts[0].assessment.findings.push_back({.check = "a.b", .title = "bytes \xff", .about = "u"});
+  auto& finding = report.hosts[0].assessment.findings.emplace_back();
+  finding.check = "a.b";
+  finding.title = "bytes \xff";
+  finding.about = "u";
   report.hosts[0].assessment.not_evaluated.push_back({"c.d", "", "gpus unknown"});
   report.hosts[1].name = "ct201";
   report.hosts[1].status = HostStatus::unreachable;
