@@ -61,6 +61,17 @@ def case_id(path):
         return yaml.safe_load(case)["id"]
 
 
+def variant(directory, case, name, change=None):
+    """A case file like `case` for a host of another name; `change` gets the document to alter. Its path."""
+    text = (CASES / f"{case}.yaml").read_text(encoding="utf-8").replace(case, name)
+    document = yaml.safe_load(text)
+    if change:
+        change(document)
+    path = pathlib.Path(directory) / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    return str(path)
+
+
 class Audit:
     """What one run of `trueup audit --format json` gave."""
 
