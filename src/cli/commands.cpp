@@ -50,7 +50,7 @@ struct Prepared {
 bool is_offline(const Options& options) { return !options.from.empty() || !options.from_output.empty(); }
 
 std::optional<Prepared> prepare(const Options& options, int& status) {
-  Errors errors;
+  Errors errors = unwritable(options.outputs);
   auto auditor = load_auditor(options, errors);
   if (!auditor && errors.empty()) errors.push_back(auditor.error());
   std::vector<StoredHost> stored;
@@ -241,14 +241,18 @@ int inventory_list(const Options& options) {
   const auto hosts = select_hosts(inventory, options.limit);
   if (!hosts) return report_errors({hosts.error()});
   for (const auto& host : *hosts) {
-    const auto where =
-        host.transport == TransportKind::local ? std::string("local") : fmt::format("{}:{}", host.address, host.port);
+    const auto where = host.refused.contains("address")             ? std::string("(address not usable)")
+                       : host.transport == TransportKind::local ? std::string("local")
+                                                                 : fmt::format("{}:{}", host.address, host.port);
     fmt::print("{}  {}{}{}\n", host.name, where, host.groups.empty() ? "" : "  ", join(host.groups, ","));
   }
   return 0;
 }
 
 // The command line.
+
+/// An empty word is most often a variable of a script that was not set; it must not pass for an option that was not given.
+std::string not_empty(const std::string& word) { return word.empty() ? "the value is empty" : ""; }
 
 void add_inventory(CLI::App& command, Options& options) {
   command
@@ -258,7 +262,7 @@ void add_inventory(CLI::App& command, Options& options) {
 }
 
 void add_limit(CLI::App& command, Options& options) {
-  command.add_option("-l,--limit", options.limit, "which hosts: names, groups, globs, a:&b, a:!b");
+  command.add_option("-l,--limit", options.limit, "which hosts: names, groups, globs, a:&b, a:!b")->check(not_empty);
 }
 
 void add_playbook(CLI::App& command, Options& options) {
@@ -301,8 +305,8 @@ void add_stored(CLI::App& command, Options& options) {
 }
 
 void add_connection_options(CLI::App& command, Options& options) {
-  command.add_option("-u,--user", options.user, "log in as this account");
-  command.add_option("--private-key", options.private_key, "log in with this key file");
+  command.add_option("-u,--user", options.user, "log in as this account")->check(not_empty);
+  command.add_option("--private-key", options.private_key, "log in with this key file")->check(not_empty);
   command.add_flag("-b,--become", options.become, "become root with sudo");
   command.add_flag("-K,--ask-become-pass", options.ask_become_password, "ask for the sudo password");
   command.add_option("--become-password-file", options.become_password_file, "file with the sudo password, mode 0600");

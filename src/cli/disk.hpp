@@ -4,6 +4,9 @@
 
 namespace trueup {
 
+/// Standard input to its end. Errors: io, limit.
+Result<std::string> read_standard_input();
+
 /// The controller's disk, for loaders.
 class ControllerDisk final : public FileAccess {
  public:

@@ -63,6 +63,22 @@ Result<void> write_file(const std::string& path, std::string_view text) {
   return {};
 }
 
+Errors unwritable(const std::vector<Output>& outputs) {
+  Errors errors;
+  for (const auto& [format, path] : outputs) {
+    if (path.empty()) continue;
+    const auto slash = path.rfind('/');
+    const auto folder = slash == path.npos ? std::string(".") : path.substr(0, slash + 1);
+    struct stat status {};
+    const bool exists = stat(path.c_str(), &status) == 0;
+    if (exists && S_ISDIR(status.st_mode)) errno = EISDIR;
+    else if (access((exists ? path : folder).c_str(), exists ? W_OK : W_OK | X_OK) == 0) continue;
+    errors.push_back({ErrorKind::io, fmt::format("cannot write '{}': {}", path, std::generic_category().message(errno)), {},
+                      {fmt::format("--format {}", format)}, {}});
+  }
+  return errors;
+}
+
 Result<void> write_output(const Renderers& renderers, const Output& output, const Options& options) {
   const bool to_terminal = output.path.empty() && is_terminal(STDOUT_FILENO);
   const TableOptions table{output.path.empty() && wants_color(options.color, STDOUT_FILENO),

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cli/options.hpp"
+#include "load/yaml.hpp"
 #include "trueup/report.hpp"
 #include "trueup/result.hpp"
 
@@ -22,6 +23,9 @@ std::string make_run_id(std::chrono::system_clock::time_point started);
 
 /// Reports hold what hosts said: the file is readable by its owner alone.
 Result<void> write_file(const std::string& path, std::string_view text);
+
+/// Errors, before an audit of many hosts is made for nothing: reports whose place cannot be written.
+Errors unwritable(const std::vector<Output>& outputs);
 
 /// What is written where a format is asked for.
 struct Renderers {

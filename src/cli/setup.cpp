@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
@@ -24,10 +22,6 @@ namespace trueup {
 namespace {
 
 namespace fs = std::filesystem;
-
-Result<std::string> read_standard_input() {
-  return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
-}
 
 std::vector<std::string> yaml_files(const std::string& directory) {
   std::vector<std::string> paths;

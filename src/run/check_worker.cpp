@@ -38,7 +38,8 @@ constexpr int kLine = 3;  // the worker's end, the only file it has beside /dev/
 constexpr std::string_view kReady = "ready";
 constexpr std::string_view kDone = "done";
 constexpr std::string_view kFailed = "failed";
-constexpr int kMostLost = 3;  // processes
+constexpr int kMostLostInARow = 3;  // processes: so it goes where a check is at fault
+constexpr int kMostLost = 20;       // in all: hosts that do it on purpose cost the limit each
 
 nlohmann::json to_json(const Error& error) {
   const auto at = error.at.value_or(SourcePos{});
@@ -161,6 +162,7 @@ struct CheckWorker::State {
   int fd = -1;
   std::string buffer = {};  // received and not yet taken
   int lost = 0;             // processes that had to be ended, or ended themselves
+  int lost_in_a_row = 0;    // since the last host that was judged
   std::optional<Error> broken = {};
 
   ~State() { end(); }
@@ -229,6 +231,7 @@ struct CheckWorker::State {
   Error stop(ErrorKind kind, std::string message) {
     end();
     ++lost;
+    ++lost_in_a_row;
     broken = Error{kind, std::move(message), {}, {}, {}};
     return *broken;
   }
@@ -300,7 +303,9 @@ Result<CheckWorker> CheckWorker::start(const std::vector<Check>& checks, std::ve
   return CheckWorker(std::move(state));
 }
 
-bool CheckWorker::is_spent() const { return state_->lost >= kMostLost; }
+bool CheckWorker::is_spent() const {
+  return state_->lost_in_a_row >= kMostLostInARow || state_->lost >= kMostLost;
+}
 
 Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono::milliseconds limit) const {
   if (state_->broken) {
@@ -325,7 +330,10 @@ Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono:
     if (got == State::Wait::closed) return fail(state_->stop_at(check, ErrorKind::internal, state_->death()));
     if ((received += line.size()) > state_->limits.answer_bytes)
       return fail(state_->stop_at(check, ErrorKind::internal, fmt::format("gives more than {}", size_text(state_->limits.answer_bytes))));
-    if (line == kDone) return gatherer.finish();
+    if (line == kDone) {
+      state_->lost_in_a_row = 0;
+      return gatherer.finish();
+    }
     if (line.starts_with(kFailed)) return fail(state_->stop_at(kNone, ErrorKind::malformed, line));
     std::size_t number = 0;
     const auto [end, problem] = std::from_chars(line.data(), line.data() + line.size(), number);

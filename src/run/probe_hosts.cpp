@@ -13,6 +13,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <list>
@@ -108,6 +109,8 @@ class Run {
           stop({ErrorKind::timeout, fmt::format("the run's deadline of {} passed", duration_text(*options_.deadline))});
       });
     }
+    // Under nohup the end of the terminal is to be ignored, and stays so.
+    if (std::signal(SIGHUP, SIG_IGN) != SIG_IGN) signals_.add(SIGHUP);
     await_signal();
     admit();
     if (!tasks_.empty()) tick();

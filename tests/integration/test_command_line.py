@@ -38,6 +38,10 @@ class CommandLine(unittest.TestCase):
         self.refused("audit", "--host-timeout", "soon", says=["expected a duration", "'soon'"])
         self.refused("audit", "--fail-on", "fatal", says="fatal")
 
+    def test_an_empty_word_is_no_option_left_out(self):
+        for option in ["--user", "--private-key", "--limit"]:
+            self.refused("audit", option, "", says=[option, "empty"])
+
     def test_help_and_version_are_results(self):
         for arguments in [["--help"], ["audit", "--help"], ["--version"], ["version"]]:
             done = trueup(*arguments)
@@ -114,6 +118,29 @@ checks:
                 done = hosts.subprocess.run([TRUEUP, *arguments], stdout=full, stderr=hosts.subprocess.PIPE, text=True)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn("cannot write to standard output", done.stderr)
+
+    def test_a_report_that_cannot_be_written_is_told_before_the_audit(self):
+        folder = self.directory.name
+        for path, why in [(f"{folder}/missing/r.json", "No such file"), (folder, "Is a directory")]:
+            self.refused("audit", "-i", "203.0.113.1,", "--format", f"json:{path}", says=[f"cannot write '{path}'", why])
+
+    def test_inventories_that_are_no_files(self):
+        self.refused("inventory", "list", "-i", "/dev/null", says="'/dev/null' is a device; expected a file or a pipe")
+        self.refused("inventory", "list", "-i", self.directory.name, says="is a directory")
+        piped = run("bash", "-c", f"{TRUEUP} inventory list -i <(echo 'hosts: {{a: }}')", check=False)
+        self.assertEqual(piped.stdout, "a  a:22\n", piped.stderr)
+        pipe = f"{self.directory.name}/pipe"
+        os.mkfifo(pipe)
+        late = run("sh", "-c", f"(echo 'hosts: {{b: }}' > {pipe}) & {TRUEUP} inventory list -i {pipe}", check=False)
+        self.assertEqual(late.stdout, "b  b:22\n", late.stderr)
+        endless = run("sh", "-c", f"yes '# a comment' | head -c 70M | {TRUEUP} inventory list -i -", check=False)
+        self.assertEqual(endless.returncode, 2, endless.stderr)
+        self.assertIn("standard input gives more than 64 MiB", endless.stderr)
+
+    def test_the_list_shows_no_address_that_could_not_be_read(self):
+        inventory = self.file("hosts.ini", "gpu1 ansible_host='{{ address_of_gpu1 }}'\ngpu2 ansible_host=10.9.8.7\n")
+        listed = trueup("inventory", "list", "-i", inventory).stdout.splitlines()
+        self.assertEqual(listed, ["gpu1  (address not usable)", "gpu2  10.9.8.7:22"])
 
     def test_two_reports_for_one_place_and_endless_files_are_refused(self):
         self.refused("audit", "--format", "json", "--format", "table", says="two reports for standard output")

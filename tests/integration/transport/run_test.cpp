@@ -177,13 +177,13 @@ TEST_CASE("one channel carries all probes of a host", "[integration][run]") {
   CHECK(read_text(directory.file("channels")) == "channel\n");
 }
 
-TEST_CASE("SIGINT in the middle ends the run and every process of ours", "[integration][run]") {
+TEST_CASE("a signal in the middle ends the run and every process of ours", "[integration][run]") {
   if (!can_run()) return;
   const Sshd sshd;
   TemporaryDirectory directory;
   const auto with_ssh = GENERATE(false, true);
-  const auto times = GENERATE(1, 2);
-  CAPTURE(with_ssh, times);
+  const auto [signal, times] = GENERATE(std::pair(SIGINT, 1), std::pair(SIGINT, 2), std::pair(SIGTERM, 1), std::pair(SIGHUP, 1));
+  CAPTURE(with_ssh, signal, times);
   const auto pid_file = directory.file("pid");
   Playbook playbook;
   playbook.probes = {probe("quick", "echo quick"), probe("endless", "sleep 1000 & echo $! > " + pid_file + ".new; mv " +
@@ -203,7 +203,7 @@ TEST_CASE("SIGINT in the middle ends the run and every process of ours", "[integ
         // Once the other probe's end has arrived.
         if (!sent && std::filesystem::exists(pid_file) && progress.slowest_doing == "probing: endless") {
           sent = true;
-          for (int i = 0; i < times; ++i) ::raise(SIGINT);
+          for (int i = 0; i < times; ++i) ::raise(signal);
         }
       });
   CHECK(sent);
