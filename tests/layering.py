@@ -24,7 +24,8 @@ CORE = {
 EDGE = {
     "transport": list(CORE),
     "run": list(CORE) + ["transport"],
-    "cli": list(CORE) + ["run", "transport"],
+    "store": list(CORE),
+    "cli": list(CORE) + ["run", "transport", "store"],
 }
 # A header that begins like this belongs to these folders alone.
 HOMES = {
@@ -33,10 +34,11 @@ HOMES = {
     "jq.h": ["expr"],
     "jv.h": ["expr"],
     "CLI/": ["cli"],
+    "sqlite3": ["store"],
     "boost/asio": ["transport", "run"],
     "boost/process": ["transport", "run"],
     "sys/socket": ["transport", "run"],
-    "unistd.h": ["transport", "run", "cli"],
+    "unistd.h": ["transport", "run", "store", "cli"],
     "fstream": ["transport", "run", "cli"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -1,22 +1,16 @@
 #include "cli/commands.hpp"
 
-#include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "cli/history.hpp"
+#include "cli/output.hpp"
 #include "cli/setup.hpp"
 #include "cli/stored.hpp"
 #include "cli/terminal.hpp"
@@ -31,70 +25,9 @@ namespace {
 
 constexpr int kToolFailed = 1, kBadInput = 2, kInterrupted = 130;
 
-/// Sorts by time, and tells apart what started in one second on one machine.
-std::string make_run_id(std::chrono::system_clock::time_point started) {
-  return fmt::format("{:%Y%m%dT%H%M%SZ}-{}", fmt::gmtime(std::chrono::system_clock::to_time_t(started)), getpid());
-}
-
 int report_errors(const Errors& errors) {
   for (const auto& error : errors) print_error(error);
   return kBadInput;
-}
-
-/// Reports hold what hosts said: readable by their owner alone.
-Result<void> write_file(const std::string& path, std::string_view text) {
-  const auto failed = [&] {
-    return fail(ErrorKind::io, fmt::format("cannot write '{}': {}", path, std::generic_category().message(errno)));
-  };
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) return failed();
-  struct stat status {};
-  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) fchmod(file, 0600);  // one that was there keeps its mode
-  while (!text.empty()) {
-    const auto written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno != EINTR) {
-      const auto error = failed();
-      close(file);
-      return error;
-    }
-    text.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
-  }
-  if (close(file) != 0) return failed();
-  return {};
-}
-
-/// Errors, before an audit of many hosts is made for nothing: reports whose place cannot be written.
-Errors unwritable(const std::vector<Output>& outputs) {
-  Errors errors;
-  for (const auto& [format, path] : outputs) {
-    if (path.empty()) continue;
-    const auto slash = path.rfind('/');
-    const auto folder = slash == path.npos ? std::string(".") : path.substr(0, slash + 1);
-    struct stat status {};
-    const bool exists = stat(path.c_str(), &status) == 0;
-    if (exists && S_ISDIR(status.st_mode)) errno = EISDIR;
-    else if (access((exists ? path : folder).c_str(), exists ? W_OK : W_OK | X_OK) == 0) continue;
-    errors.push_back({ErrorKind::io, fmt::format("cannot write '{}': {}", path, std::generic_category().message(errno)), {},
-                      {fmt::format("--format {}", format)}, {}});
-  }
-  return errors;
-}
-
-/// What is written where a format is asked for.
-struct Renderers {
-  std::function<std::string(const TableOptions&)> table;
-  std::function<std::string()> json;
-};
-
-Result<void> write_output(const Renderers& renderers, const Output& output, const Options& options) {
-  const bool to_terminal = output.path.empty() && is_terminal(STDOUT_FILENO);
-  const TableOptions table{output.path.empty() && wants_color(options.color, STDOUT_FILENO),
-                           to_terminal ? terminal_width(STDOUT_FILENO) : 100, options.verbosity};
-  const auto text = output.format == "json" ? renderers.json() : renderers.table(table);
-  if (!output.path.empty()) return write_file(output.path, text);
-  if (!std::cout.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
-    return fail(ErrorKind::io, "cannot write to standard output");
-  return {};
 }
 
 std::string_view outcome_of(const HostReport& host) {
@@ -199,9 +132,11 @@ int audit(const Options& options) {
   const auto prepared = prepare(options, status);
   if (!prepared) return status;
   const auto report = run_audit(*prepared, options);
-  return write_outputs(report, options,
-                       {[&](const TableOptions& table) { return render_table(report, table); },
-                        [&] { return render_json(report); }});
+  const int exit = write_outputs(report, options,
+                                 {[&](const TableOptions& table) { return render_table(report, table); },
+                                  [&] { return render_json(report); }});
+  remember(options, record_of(report, exit));
+  return exit;
 }
 
 /// Whether no more is selected than the one host that a command is about.
@@ -387,35 +322,8 @@ void add_connection_options(CLI::App& command, Options& options) {
   command.add_flag("-q,--quiet", options.quiet, "no progress");
 }
 
-/// `NAME[:PATH]`. Errors: no such format, no path behind the colon, a place that another report goes to.
-Result<void> add_output(std::vector<Output>& outputs, const std::string& text) {
-  const std::vector<std::string> formats = {"table", "json"};
-  const auto colon = text.find(':');
-  Output output{text.substr(0, colon), colon == text.npos ? "" : text.substr(colon + 1)};
-  if (std::find(formats.begin(), formats.end(), output.format) == formats.end())
-    return fail(ErrorKind::usage, fmt::format("unknown format '{}'{} (there are: {})", printable(output.format),
-                                              did_you_mean(output.format, formats), join(formats, ", ")));
-  if (colon != text.npos && output.path.empty())
-    return fail(ErrorKind::usage, fmt::format("'{}': a path is missing after ':'", printable(text)));
-  const auto goes_there_too = [&](const Output& other) { return other.path == output.path; };
-  if (std::any_of(outputs.begin(), outputs.end(), goes_there_too))
-    return fail(ErrorKind::usage,
-                fmt::format("two reports for {}", output.path.empty() ? "standard output" : printable(output.path)));
-  outputs.push_back(std::move(output));
-  return {};
-}
-
 void add_report_options(CLI::App& command, Options& options) {
-  const auto take_formats = [&options](const std::vector<std::string>& texts) {
-    options.outputs.clear();
-    for (const auto& text : texts)
-      if (const auto added = add_output(options.outputs, text); !added)
-        throw CLI::ValidationError("--format", added.error().message);
-  };
-  command
-      .add_option_function<std::vector<std::string>>("--format", take_formats,
-                                                     "table or json, with :PATH into a file; may be repeated")
-      ->allow_extra_args(false);
+  add_format(command, options);
   const auto take_severity = [&options](const std::string& name) {
     for (const auto severity : {Severity::info, Severity::warning, Severity::error})
       if (to_string(severity) == name) options.fail_on = severity;
@@ -426,9 +334,7 @@ void add_report_options(CLI::App& command, Options& options) {
   command.add_option("--allow-unknown", options.allow_unknown, "a check whose 'not evaluated' does not count")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command.add_option("--color", options.color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  add_color(command, options);
 }
 
 /// All names that a word on the command line could have been meant for.
@@ -473,6 +379,7 @@ int run_command_line(int argc, char** argv) {
   add_tags(*audit_command, options);
   add_connection_options(*audit_command, options);
   add_report_options(*audit_command, options);
+  add_no_store(*audit_command, options);
   audit_command->callback([&] { status = audit(options); });
 
   auto* explain_command = app.add_subcommand("explain", "one host in depth: the causal chain, and what would help");
@@ -509,6 +416,8 @@ int run_command_line(int argc, char** argv) {
   add_duration(*script_command, "--host-timeout", options.host_timeout, "limit of everything on one host")
       ->default_str(duration_text(options.host_timeout));
   script_command->callback([&] { status = probe_script(options); });
+
+  add_history(app, options, status);
 
   auto* lint_command = app.add_subcommand("lint", "whether playbooks and inventories are right; touches no host");
   add_playbook(*lint_command, options);

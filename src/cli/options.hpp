@@ -41,6 +41,7 @@ struct Options {
   std::vector<std::string> allow_unknown;
   int verbosity = 0;
   bool quiet = false;
+  bool store = true;  ///< record the run
   std::string color = "auto";
 };
 

@@ -23,19 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Account {
-  std::string name;
-  std::string home;
-};
-
-Account own_account() {
-  const char* home = std::getenv("HOME");
-  const passwd* entry = getpwuid(getuid());
-  return {entry != nullptr ? entry->pw_name : std::to_string(getuid()), home != nullptr    ? home
-                                                                        : entry != nullptr ? entry->pw_dir
-                                                                                           : ""};
-}
-
 std::vector<std::string> yaml_files(const std::string& directory) {
   std::vector<std::string> paths;
   for (const auto& name : ControllerDisk().list(directory))
@@ -97,6 +84,14 @@ Result<std::string> shipped_playbooks() {
 }
 
 }  // namespace
+
+Account own_account() {
+  const char* home = std::getenv("HOME");
+  const passwd* entry = getpwuid(getuid());
+  return {entry != nullptr ? entry->pw_name : std::to_string(getuid()), home != nullptr    ? home
+                                                                        : entry != nullptr ? entry->pw_dir
+                                                                                           : ""};
+}
 
 Result<Auditor> load_auditor(const Options& options, Errors& errors) {
   const auto shipped = shipped_playbooks();

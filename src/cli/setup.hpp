@@ -13,6 +13,13 @@
 
 namespace trueup {
 
+/// Who runs this program. `home`: HOME, else what the system says; empty: neither knows.
+struct Account {
+  std::string name;
+  std::string home;
+};
+Account own_account();
+
 /// The playbooks that `-p` names, else all shipped ones; the shipped knowledge; parsers and checks, compiled.
 Result<Auditor> load_auditor(const Options& options, Errors& errors);
 

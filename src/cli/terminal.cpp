@@ -30,10 +30,17 @@ bool wants_color(std::string_view choice, int fd) {
          (term == nullptr || std::string_view(term) != "dumb");
 }
 
-void print_error(const Error& error) {
-  fmt::print(stderr, "error: {}\n", printable(to_string(error)));
-  if (!error.hint.empty()) fmt::print(stderr, "       {}\n", printable(error.hint));
+namespace {
+
+void print_message(std::string_view kind, const Error& error) {
+  fmt::print(stderr, "{}: {}\n", kind, printable(to_string(error)));
+  if (!error.hint.empty()) fmt::print(stderr, "{:{}}{}\n", "", kind.size() + 2, printable(error.hint));
 }
+
+}  // namespace
+
+void print_error(const Error& error) { print_message("error", error); }
+void print_warning(const Error& error) { print_message("warning", error); }
 
 Result<Secret> ask_secret(const std::string& prompt) {
   const int tty = open("/dev/tty", O_RDWR | O_CLOEXEC);

@@ -19,6 +19,8 @@ bool wants_color(std::string_view choice, int fd);
 
 /// `error: ...` and, on a line of its own, what to do about it. Safe for the terminal.
 void print_error(const Error& error);
+/// The same as `warning: ...`: something is not as wished, and what was asked for is done all the same.
+void print_warning(const Error& error);
 
 /// Asks on the terminal without echo. Errors: no terminal to ask on.
 Result<Secret> ask_secret(const std::string& prompt);

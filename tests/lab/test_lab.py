@@ -374,6 +374,103 @@ class WhatAHostShows(LabTest):
         self.assertEqual(lab("changed", "gpus").stdout, "", "put back is not changed")
 
 
+class TheReboot(LabTest):
+    cases = ("cases/ct201.yaml",)
+
+    def test_what_is_on_the_disk_stays_and_what_ran_does_not(self):
+        boot_id = "cat /proc/sys/kernel/random/boot_id"
+        before = on("ct201", boot_id)
+        on("ct201", "echo kept > /root/kept; sync; touch /run/gone; systemd-run -q --unit=long sleep 1000")
+        record = self.record("ct201")
+        lab("reboot", "ct201")
+        self.assertFalse(is_running(record["init"]))
+        self.assertNotEqual(on("ct201", boot_id), before)
+        self.assertEqual(on("ct201", "cat /root/kept; ls /run/gone 2> /dev/null; true"), "kept\n")
+        self.assertEqual(on("ct201", "systemctl is-active long; true").strip(), "inactive")
+        on("ct201", "ask-server http://ct201:30000/health")
+        self.assertEqual(on("ct201", "nvidia-smi -L | wc -l").strip(), "8")
+        self.assertEqual(self.ssh("ct201", "ops", "sudo -n id -un").stdout, "root\n")
+        on("ct201", "rm /root/kept")
+        self.assertEqual(lab("changed", "ct201").stdout, "")
+
+
+class ThePackageRepository(LabTest):
+    """It behaves as NVIDIA's does where that hurts."""
+
+    cases = ("lab/repository.yaml",)
+    install = "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq"
+    purge = "apt-get purge -y -qq 'cuda-*13*' cuda-toolkit-config-common 'lib*-13-0' > /dev/null 2>&1"
+
+    def put_back(self):
+        on("mirror", f"{self.purge}; apt-get clean; ln -sfnT /usr/local/cuda-12.8 /usr/local/cuda")
+        self.assertEqual(lab("changed", "mirror").stdout, "")
+
+    def default(self):
+        return on("mirror", "readlink -f /usr/local/cuda").strip()
+
+    def test_the_toolkit_brings_no_driver_and_the_metapackages_do(self):
+        def wanted(name):
+            lines = on("mirror", f"apt-get -s install {name}").splitlines()
+            return {line.split()[1] for line in lines if line.startswith("Inst ")}
+
+        toolkit = wanted("cuda-toolkit-13-0")
+        self.assertTrue({"cuda-nvcc-13-0", "cuda-cudart-dev-13-0", "libcublas-dev-13-0"} <= toolkit, toolkit)
+        drivers = {"cuda-drivers", "nvidia-open", "nvidia-driver", "nvidia-kernel-open-dkms"}
+        self.assertFalse(drivers & toolkit)
+        for name in ("cuda", "cuda-13-0"):
+            self.assertTrue(drivers | toolkit <= wanted(name), name)
+        self.assertEqual(wanted("cuda-toolkit"), {"cuda-toolkit", *toolkit})
+        self.assertIn("cuda-toolkit-12-9", wanted("cuda-toolkit-12"))
+
+    def test_a_link_made_by_hand_is_replaced_without_a_word(self):
+        self.addCleanup(self.put_back)
+        on("mirror", f"{self.install} cuda-toolkit-13-0 2> /dev/null")
+        self.assertEqual(self.default(), "/usr/local/cuda-13.0")
+        nvcc = "/usr/local/cuda-13.0/bin/nvcc"
+        self.assertIn("release 13.0", on("mirror", f"{nvcc} --version"))
+        on("mirror", f"{nvcc} --dryrun -gencode arch=compute_120f,code=sm_120f -x cu -c /dev/null -o /dev/null")
+        on("mirror", "test -e /usr/local/cuda-13.0/lib64/libcudart.so && test -e /usr/local/cuda-13.0/include/cuda.h")
+        self.assertEqual(on("mirror", "dpkg -V $(dpkg-query -W -f '${Package} ' '*-13-0*')"), "")
+
+    def test_a_manual_choice_stays(self):
+        self.addCleanup(self.put_back)
+        alternatives = "update-alternatives --quiet"
+        self.addCleanup(on, "mirror", f"{alternatives} --remove-all cuda")
+        on(
+            "mirror",
+            f"{alternatives} --install /usr/local/cuda cuda /usr/local/cuda-12.8 128; "
+            f"{alternatives} --set cuda /usr/local/cuda-12.8; {self.install} cuda-nvcc-13-0 2> /dev/null",
+        )
+        self.assertEqual(self.default(), "/usr/local/cuda-12.8")
+        self.assertIn("Alternative: /usr/local/cuda-13.0\nPriority: 130", on("mirror", "update-alternatives --query cuda"))
+
+    def test_it_fails_as_told(self):
+        self.addCleanup(self.put_back)
+        self.addCleanup(lab, "repository", "mirror", "ok")
+        try_it = f"apt-get clean; {self.install} -o Acquire::Retries=0 -o Acquire::http::Timeout=1 cuda-toolkit-config-common 2>&1"
+        for state, says in (
+            ("unreachable", "Connection refused"),
+            ("corrupt", "Hash Sum mismatch"),
+            ("missing", "404  Not Found"),
+            ("silent", "Connection failed"),
+        ):
+            with self.subTest(state=state):
+                lab("repository", "mirror", state)
+                self.assertIn(says, on("mirror", try_it, check=False))
+                self.assertEqual(lab("changed", "mirror").stdout, "")
+        lab("repository", "mirror", "ok")
+        on("mirror", f"{self.install} cuda-toolkit-config-common")
+
+    def test_one_of_an_unknown_kind_is_refused(self):
+        path = self.directory / "case.yaml"
+        path.write_text("id: ct201\nhost: {repository: yum}\n")
+        self.addCleanup(path.unlink)
+        done = lab("up", path, check=False)
+        self.assertEqual(
+            (done.returncode, done.stderr), (1, f"lab: {path}: host.repository is one of apt, apt-unlisted, not 'yum'\n")
+        )
+
+
 class HostsThatCannotBeWrittenTo(LabTest):
     def test_read_only(self):
         lab("up", DATA / "lab/gpus.yaml", "--read-only", "--owner", os.getpid(), "-o", self.inventory)
@@ -511,7 +608,7 @@ class Mistakes(LabTest):
 
 
 class Debian13(LabTest):
-    cases = ("cases/ct200.yaml", "lab/gpus.yaml")
+    cases = ("cases/ct200.yaml", "lab/gpus.yaml", "lab/repository.yaml")
     options = ("--base", "trixie")
 
     def test_the_same_hosts(self):
@@ -519,7 +616,8 @@ class Debian13(LabTest):
         self.assertEqual(on("ct200", "systemctl show sglang-k26 -p Result --value").strip(), "signal")
         self.assertEqual(self.ssh("ct200", "ops", "sudo -n id -un").stdout, "root\n")
         self.assertIn("Xid", on("gpus", "journalctl -k -b -o cat"))
-        self.assertEqual([lab("changed", host).stdout for host in self.hosts], ["", ""])
+        self.assertIn("cuda-nvcc-13-0", on("mirror", "apt-get -s install cuda-toolkit-13-0"))
+        self.assertEqual([lab("changed", host).stdout for host in self.hosts], ["", "", ""])
 
 
 def main():
@@ -529,7 +627,15 @@ def main():
         print(f"skipped: {reason.stdout.strip()}")
         return 77
     names = [argument for argument in sys.argv[1:] if argument != "--full"]
-    classes = [Debian13] if full else [TheIncident, WhatAHostShows, HostsThatCannotBeWrittenTo, TheEnd, Mistakes]
+    classes = [Debian13] if full else [
+        TheIncident,
+        WhatAHostShows,
+        TheReboot,
+        ThePackageRepository,
+        HostsThatCannotBeWrittenTo,
+        TheEnd,
+        Mistakes,
+    ]
     loader = unittest.defaultTestLoader
     suite = (
         loader.loadTestsFromNames(names, sys.modules[__name__])

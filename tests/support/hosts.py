@@ -24,6 +24,9 @@ CASES = SOURCE / "tests" / "data" / "cases"
 if "TRUEUP_LAB_DIR" not in os.environ:
     os.environ["TRUEUP_LAB_DIR"] = f"/var/lib/trueup-lab-test-{os.getpid()}"
     atexit.register(shutil.rmtree, os.environ["TRUEUP_LAB_DIR"], ignore_errors=True)
+# Audits of tests are nobody's history.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="trueup-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 PATIENCE = 120  # seconds after which anything that should have ended is a failure
 
 
@@ -56,6 +59,17 @@ def booted(*cases, options=()):
 def case_id(path):
     with open(path, encoding="utf-8") as case:
         return yaml.safe_load(case)["id"]
+
+
+def variant(directory, case, name, change=None):
+    """A case file like `case` for a host of another name; `change` gets the document to alter. Its path."""
+    text = (CASES / f"{case}.yaml").read_text(encoding="utf-8").replace(case, name)
+    document = yaml.safe_load(text)
+    if change:
+        change(document)
+    path = pathlib.Path(directory) / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    return str(path)
 
 
 class Audit:

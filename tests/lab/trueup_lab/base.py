@@ -144,9 +144,9 @@ def hold(path):
     return descriptor
 
 
-def remove_unused(suite):
-    """Removes images of older recipes that no host runs on."""
-    for stale in cache_directory().glob(f"{suite}-*"):
+def remove_unused(name):
+    """Removes what older recipes of an image, or of the repository, made and no host uses."""
+    for stale in cache_directory().glob(f"{name}-*"):
         descriptor = os.open(stale, os.O_RDONLY | os.O_DIRECTORY)
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

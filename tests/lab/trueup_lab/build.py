@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import time
 
-from . import caches, driver, python_env, toolkit, units
+from . import caches, driver, python_env, repository, toolkit, units
 from .tree import HOME, Tree
 
 DAY = 86400
@@ -39,6 +39,7 @@ def build(case, address, keys, real_nvcc):
     python_env.write(case, tree, dates)
     caches.write(case, tree, dates)
     units.write(case, tree)
+    repository.write(case, tree, address)
     _packages(case, tree)
     for path, content in case.files.items():
         tree.file(path, str(content), 0o755 if str(content).startswith("#!") else 0o644)

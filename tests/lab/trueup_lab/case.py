@@ -76,8 +76,11 @@ SHAPE = {
         "kernel_log_before": ANY,
         "other": ANY,
     },
-    "host": {"files": ANY, "commands": ANY, "setup": ANY},
+    "host": {"files": ANY, "commands": ANY, "setup": ANY, "repository": ANY},
 }
+
+
+REPOSITORIES = ("apt", "apt-unlisted")
 
 
 def _check(node, shape, path, where):
@@ -114,7 +117,10 @@ def load(path):
     name = str(document.get("id") or "")
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,62})", name):
         raise LabError(f"{path}: 'id' names the host: lower-case letters, digits and '-', not '{name}'")
-    return Case(name, document)
+    case = Case(name, document)
+    if case.repository not in (None, *REPOSITORIES):
+        raise LabError(f"{path}: host.repository is one of {', '.join(REPOSITORIES)}, not '{case.repository}'")
+    return case
 
 
 def version_key(text):
@@ -132,6 +138,7 @@ class Case:
         self.files = host.get("files") or {}
         self.commands = host.get("commands") or {}
         self.setup = host.get("setup")
+        self.repository = host.get("repository")
         self.symptom = [str(line) for line in document.get("symptom") or [] if not str(line).startswith("(")]
 
     def get(self, field, default=None):

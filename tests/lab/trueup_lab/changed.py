@@ -24,6 +24,7 @@ CHURN = (
     r"/run/host(/.*)?",
     r"/run/mount(/.*)?",
     r"/run/lock/subsys",
+    r"/run/trueup-lab/repository",  # what `lab repository` wrote
     r"/run/trueup-lab/gpu/\d+",  # the pids that the host's own fake GPU programs leave
     r"/dev/(pts|char|net|mqueue|fd|ptmx)(/.*)?",  # pseudo terminals come with a login
     r"/dev/log",

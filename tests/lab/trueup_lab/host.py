@@ -21,11 +21,13 @@ import termios
 import time
 import traceback
 
-from . import base, build, changed, driver, system, units
+from . import base, build, changed, driver, repository, system, units
 from .system import LabError
 
 ADDRESSES = pathlib.Path("/run/trueup-lab")  # one lock file per loopback address, shared by all lab directories
 BOOT_LIMIT = 110.0
+HIDE_KERNEL_LOG = "umount -l /dev/kmsg && rm /dev/kmsg"  # once journald reads it, no other program has a part in it
+POWER = "power"  # a file in a host's directory: when it ends, the keeper boots it again
 
 
 def lab_directory():
@@ -171,20 +173,19 @@ def _mount_filesystems(host, case):
     return pending
 
 
-def _become_host(host, case, plan):
-    """In the child that becomes nspawn: mounts, writes the files, and executes it. Does not return."""
-    system.die_with_parent()
-    _join_cgroup(plan["cgroup"])
-    system.unshare_mounts()
-    system.mount("proc", "/proc", "proc")
-    top = _make_disk(host, plan["disk"])
-    host.root.mkdir()
+def _mount_root(host, plan, top):
     system.mount(
         "overlay",
         str(host.root),
         "overlay",
         f"lowerdir={plan['base']},upperdir={top}/upper,workdir={top}/work," "redirect_dir=off,metacopy=off,index=off",
     )
+
+
+def _write_files(host, case, plan):
+    top = _make_disk(host, plan["disk"])
+    host.root.mkdir()
+    _mount_root(host, plan, top)
     mounts = _mount_filesystems(host, case)
     builder = os.fork()
     if builder == 0:
@@ -201,6 +202,18 @@ def _become_host(host, case, plan):
         os._exit(1)
     for target, options in mounts:
         subprocess.run(["mount", "-o", options, target], check=True)
+
+
+def _become_host(host, case, plan, is_new):
+    """In the child that becomes nspawn: mounts, writes the files of a new host, and executes it. Does not return."""
+    system.die_with_parent()
+    _join_cgroup(plan["cgroup"])
+    system.unshare_mounts()
+    system.mount("proc", "/proc", "proc")
+    if is_new:
+        _write_files(host, case, plan)
+    else:
+        _mount_root(host, plan, host.directory / "disk")
     arguments = [
         "systemd-nspawn",
         "--quiet",
@@ -216,17 +229,20 @@ def _become_host(host, case, plan):
         "--timezone=off",
         f"--bind={host.directory}/kmsg:/dev/kmsg",
     ]
+    if plan["packages"]:
+        arguments.append(f"--bind-ro={plan['packages']}:{repository.PLACE}")
     for path in plan["real_nvcc"]:
         arguments.append(f"--bind-ro=/usr/local/cuda-13.0:{path}")
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "SYSTEMD_NSPAWN_TMPFS_TMP": "0"}
     os.execvpe("systemd-nspawn", [*arguments, f"{build.HOME}/init"], environment)
 
 
-def _spawn(host, case, plan):
+def _spawn(host, case, plan, is_new=True):
     """Starts the child of the keeper that becomes the host; returns its pid."""
-    kernel_log = os.path.join(host.directory, "kmsg")
-    os.mkfifo(kernel_log, 0o600)
-    os.open(kernel_log, os.O_RDWR)  # stays open in the keeper, so that nobody on the host ever waits for a reader
+    if is_new:
+        kernel_log = os.path.join(host.directory, "kmsg")
+        os.mkfifo(kernel_log, 0o600)
+        os.open(kernel_log, os.O_RDWR)  # stays open in the keeper, so that nobody on the host ever waits for a reader
     pid = system.fork_into_pid_namespace()
     if pid:
         return pid
@@ -236,7 +252,7 @@ def _spawn(host, case, plan):
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.closerange(3, 256)
-        _become_host(host, case, plan)
+        _become_host(host, case, plan, is_new)
     except BaseException:
         traceback.print_exc()
     os._exit(1)
@@ -251,13 +267,17 @@ def _keep(hosts, plans, owner, report):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir("/")
     poll = select.poll()
-    alive = {}  # pidfd of nspawn: (its pid, name of the host)
-    for host, plan in zip(hosts, plans):
-        pid = _spawn(host, plan["case"], plan)
+    alive = {}  # pidfd of nspawn: (its pid, the host, its plan)
+
+    def start(host, plan, is_new):
+        pid = _spawn(host, plan["case"], plan, is_new)
         host.update(nspawn=system.identity(pid))
         descriptor = os.pidfd_open(pid)
-        alive[descriptor] = (pid, host.name)
+        alive[descriptor] = (pid, host, plan)
         poll.register(descriptor, select.POLLIN)
+
+    for host, plan in zip(hosts, plans):
+        start(host, plan, True)
     os.write(report, b"started")
     os.close(report)
     owner_descriptor = None
@@ -273,11 +293,15 @@ def _keep(hosts, plans, owner, report):
     while alive:
         for descriptor, _ in poll.poll():
             if descriptor == owner_descriptor:
-                down([name for _, name in alive.values()])
+                down([host.name for _, host, _ in alive.values()])
                 return
             poll.unregister(descriptor)
             os.close(descriptor)
-            os.waitpid(alive.pop(descriptor)[0], 0)
+            pid, host, plan = alive.pop(descriptor)
+            os.waitpid(pid, 0)
+            if (host.directory / POWER).exists():
+                (host.directory / POWER).unlink()
+                start(host, plan, False)
 
 
 def up(cases, suite, say, owner=None, disk=None, real_nvcc=False):
@@ -291,7 +315,8 @@ def up(cases, suite, say, owner=None, disk=None, real_nvcc=False):
             if _file_system(given) != given.get("fstype", "ext4"):
                 say(f"{case.name}: no mkfs.{given['fstype']} here, {given['path']} is ext4 instead")
     image = base.ensure(suite, say)
-    hold = base.hold(image)
+    packages = repository.ensure(say) if any(case.repository for case in cases) else None
+    holds = [base.hold(path) for path in (image, packages) if path]
     top = lab_directory()
     top.mkdir(parents=True, exist_ok=True)
     hosts, plans = [Host(name) for name in names], []
@@ -327,6 +352,7 @@ def up(cases, suite, say, owner=None, disk=None, real_nvcc=False):
                     "number": number,
                     "cgroup": cgroup,
                     "base": str(image),
+                    "packages": str(packages) if case.repository else None,
                     "disk": disk,
                     "real_nvcc": toolkits if real_nvcc else [],
                     "keys": {"authorized": client[1], "host_private": private, "host_public": public},
@@ -340,7 +366,8 @@ def up(cases, suite, say, owner=None, disk=None, real_nvcc=False):
         down(names)
         raise
     finally:
-        os.close(hold)
+        for hold in holds:
+            os.close(hold)
     return hosts
 
 
@@ -408,6 +435,25 @@ def _wait_for_boot(host, number):
     raise LabError(f"{host.name} did not boot within {BOOT_LIMIT:.0f} s: {_console(host)}")
 
 
+def reboot(name):
+    """As when the power fails and comes back: nothing ends in order, and the host boots from what its disk holds."""
+    host = Host(name)
+    record = host.running()
+    if record["disk"] or record["mounts"]:
+        raise LabError(f"{name}: its disk is in memory, or it has mounts of its own: it cannot be booted again")
+    before = record["nspawn"]
+    (host.directory / POWER).touch()
+    os.kill(before[0], signal.SIGKILL)
+    _gone(before)
+    deadline = time.monotonic() + BOOT_LIMIT
+    while host.read()["nspawn"] == before:
+        if time.monotonic() > deadline:
+            raise LabError(f"{name}: nobody boots it again")
+        time.sleep(0.01)
+    _wait_for_boot(host, record["number"])
+    host.enter(["sh", "-c", HIDE_KERNEL_LOG], check=True)
+
+
 def _finish_boot(host, plan):
     _wait_for_boot(host, plan["number"])
     _after_boot(host, plan["case"])
@@ -459,6 +505,8 @@ def _after_boot(host, case):
         done = host.enter([*prefix, *command], capture_output=True, text=True)
         if done.returncode:
             raise LabError(f"{host.name}: cannot start {entry['name']}: {done.stderr.strip()}")
+    if case.repository == "apt":
+        repository.list_on(host, case)
     if case.setup:
         done = host.enter(["/bin/sh", "-eu"], input=case.setup, capture_output=True, text=True)
         if done.returncode:
@@ -486,7 +534,7 @@ def _write_kernel_log(host, case):
         else:
             raise LabError(f"{host.name}: journald does not read the kernel log")
     os.close(pipe)
-    host.enter(["sh", "-c", "umount -l /dev/kmsg && rm /dev/kmsg"], check=True)
+    host.enter(["sh", "-c", HIDE_KERNEL_LOG], check=True)
 
 
 def _check_units(host, case):

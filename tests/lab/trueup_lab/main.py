@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 
+from . import repository
 from .system import LabError
 
 
@@ -56,6 +57,11 @@ def parser():
     changed.add_argument("name", metavar="NAME")
     fill = commands.add_parser("fill", help="fill the disk of a host booted with --disk")
     fill.add_argument("name", metavar="NAME")
+    again = commands.add_parser("reboot", help="power off and on: the host boots again from what its disk holds")
+    again.add_argument("name", metavar="NAME")
+    packages = commands.add_parser("repository", help="how the host's package repository answers from now on")
+    packages.add_argument("name", metavar="NAME")
+    packages.add_argument("state", choices=repository.STATES)
     enter = commands.add_parser("exec", help="run a command on a host as root, without SSH")
     enter.add_argument("name", metavar="NAME")
     enter.add_argument("words", nargs=argparse.REMAINDER, metavar="-- CMD")
@@ -122,6 +128,10 @@ def run(arguments):
         lines = host.differences(arguments.name)
         sys.stdout.writelines(f"{line}\n" for line in lines)
         return 1 if lines else 0
+    elif arguments.command == "reboot":
+        host.reboot(arguments.name)
+    elif arguments.command == "repository":
+        repository.set_state(host.Host(arguments.name), arguments.state)
     elif arguments.command == "fill":
         host.fill(host.Host(arguments.name))
     elif arguments.command == "exec":

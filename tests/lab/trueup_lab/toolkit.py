@@ -127,7 +127,7 @@ def write(case, tree, real_nvcc):
         elif "site-packages" in path or "dist-packages" in path:
             _wheels(tree, path, release, version, toolkit)
         else:
-            _installed(case, tree, path, release, version, toolkit)
+            installed(case, tree, path, release, version, toolkit)
     link = case.get("cuda_symlink")
     if link:
         name, _, target = (part.strip() for part in link.partition("->"))
@@ -202,7 +202,7 @@ def libraries(release):
     return [(stem, f"{stem}.so.{number}", full) for stem, number, full in rows]
 
 
-def _installed(case, tree, path, release, version, toolkit):
+def installed(case, tree, path, release, version, toolkit):
     target = f"targets/{case.cuda_target}"
     _programs(tree, toolkit, path, release, version)
     for name, text in headers(release).items():
