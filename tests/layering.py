@@ -19,6 +19,7 @@ CORE = {
     "expr": ["base", "model", "load"],
     "derive": ["base", "model", "load"],
     "check": ["base", "model", "load", "parse", "expr", "derive"],
+    "action": ["base", "model", "load", "parse", "probe", "expr", "derive", "check"],
     "report": ["base", "model", "derive", "check"],
 }
 EDGE = {

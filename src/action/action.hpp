@@ -15,8 +15,9 @@
 // An action kind computes; `run` alone executes. Parameters and what was seen on the host go in, scripts come out.
 //
 // A script is POSIX sh for the host. It runs as root, from an empty environment (PATH and LC_ALL=C alone), umask 077, standard
-// input /dev/null, in the directory of its step below the run's (docs/host-state.md): what undo needs is kept there. lib.sh
-// and action.sh stand in front of it. Whatever comes from parameters or from the host enters a script through shell_quote().
+// input /dev/null, in the directory of its step below the run's (docs/host-state.md): what undo needs is kept there. lib.sh,
+// consumers.sh and the library of actions (scripts.hpp) stand in front of it. Whatever comes from parameters or from the host
+// enters a script through shell_quote().
 
 namespace trueup {
 
@@ -71,6 +72,8 @@ class ActionKind {
   virtual std::string object(const Params& params) const = 0;
   /// Steps of a host are sorted by this; within one rank in the order in which the fix names them.
   virtual int rank(const Params& params) const = 0;
+  /// What a fix writes as one step and the host does as several: a restart is a stop and a start, with other steps between.
+  virtual std::vector<Params> steps(const Params& params) const { return {params}; }
 
   virtual Script inspect(const Params& params) const = 0;                                      ///< read-only
   virtual Result<Difference> diff(const Params& params, const Inspected& inspected) const = 0;

@@ -1,10 +1,19 @@
-# cmake -DOUTPUT=... -DINPUTS=name=file;... -P embed.cmake: shell files as C++ string constants, without their comments and
-# indentation. So no line of theirs may begin, within quotes, with '#' or with blanks that matter.
-set(code "#include \"probe/scripts.hpp\"\n\nnamespace trueup {\n")
+# cmake -DOUTPUT=... -DINPUTS=name=file,file...;... [-DHEADER=...] -P embed.cmake: shell files as C++ string constants, without
+# their comments and indentation; several files one after the other. So no line of theirs may begin, within quotes, with "#" or
+# with blanks that matter.
+if(NOT HEADER)
+  set(HEADER probe/scripts.hpp)
+endif()
+set(code "#include \"${HEADER}\"\n\nnamespace trueup {\n")
 foreach(input IN LISTS INPUTS)
   string(REGEX MATCH "^([^=]+)=(.+)$" _ "${input}")
   set(name ${CMAKE_MATCH_1})
-  file(READ ${CMAKE_MATCH_2} text)
+  string(REPLACE "," ";" files "${CMAKE_MATCH_2}")
+  set(text "")
+  foreach(file IN LISTS files)
+    file(READ ${file} part)
+    string(APPEND text "${part}")
+  endforeach()
   string(REGEX REPLACE "(^|\n)([ \t]*(#[^\n]*)?\n)+" "\\1" text "${text}")
   string(REGEX REPLACE "(^|\n)[ \t]+" "\\1" text "${text}")
   string(APPEND code "\nconst std::string_view ${name} = R\"____(${text})____\";\n")

@@ -1,0 +1,380 @@
+# package: packages through the host's package manager. A transaction is a list of lines, sorted:
+#   install NAME VERSION     upgrade NAME OLD NEW     remove NAME OLD
+# Found by a simulation, shown in the plan, and found again just before it is made: exactly that one is made.
+
+# Into $_pm: apt, dnf, zypper, none.
+_pm_setup() {
+  if command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; then _pm=apt
+  elif command -v dnf >/dev/null 2>&1; then _pm=dnf
+  elif command -v zypper >/dev/null 2>&1; then _pm=zypper
+  else _pm=none
+  fi
+}
+
+# Options for all calls of apt-get: nothing asked, nothing removed that nobody named, no cache files written by a look.
+_apt_get() {
+  DEBIAN_FRONTEND=noninteractive APT_LISTCHANGES_FRONTEND=none NEEDRESTART_MODE=l NEEDRESTART_SUSPEND=1 apt-get \
+    -o APT::Get::AutomaticRemove=0 -o APT::Install-Recommends=0 -o DPkg::Options::=--force-confdef \
+    -o DPkg::Options::=--force-confold -o DPkg::Lock::Timeout=600 -o APT::Keep-Downloaded-Packages=0 -o Dpkg::Use-Pty=0 \
+    $_apt_options "$@"
+}
+_apt_options=''
+_apt_look='-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o Dir::Log::Planner= -o Debug::NoLocking=1'
+
+# dnf that only looks: it keeps logs and caches, so it gets places of its own in memory, in a mount namespace that ends with it.
+_dnf_look() {
+  unshare -m sh -c '
+for at in /var/log /var/cache/dnf /var/lib/dnf; do
+[ ! -d $at ] || { [ $at = /var/log ] && mount -t tmpfs tmpfs $at; } || mount --bind $at $at && mount -o remount,bind,ro $at || exit
+done 2>/dev/null
+exec dnf -C -q --setopt=install_weak_deps=False --setopt=color=never "$@"' dnf "$@"
+}
+_dnf() { dnf -y -q --setopt=install_weak_deps=False --setopt=keepcache=False --setopt=clean_requirements_on_remove=False --setopt=color=never $_dnf_options "$@"; }
+_dnf_options=''
+
+# NAME: its version, if it is installed; status 1: it is not.
+_pm_version() {
+  if [ "$_pm" = apt ]; then
+    _text=$(dpkg-query -W -f '${db:Status-Abbrev}|${Version}' -- "$1" 2>/dev/null) || return 1
+    case $_text in ?i*\|*) printf '%s\n' "${_text#*|}" ;; *) return 1 ;; esac
+  else
+    rpm -q --qf '%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n' -- "$1" 2>/dev/null | tail -n 1 | sed 's/^0://' | grep -v 'not installed'
+  fi
+}
+
+# All that is installed: NAME VERSION.
+_pm_list() {
+  if [ "$_pm" = apt ]; then dpkg-query -W -f '${db:Status-Abbrev} ${binary:Package} ${Version}\n'
+  else rpm -qa --qf 'ii %{NAME}.%{ARCH} %{EPOCHNUM}:%{VERSION}-%{RELEASE}\n'
+  fi | sort
+}
+
+# What is half done: nothing, or lines that say what.
+_pm_broken() {
+  if [ "$_pm" = apt ]; then dpkg --audit 2>&1
+  else rpm -qa >/dev/null 2>&1 || echo 'the database of rpm cannot be read'
+  fi
+}
+
+# SPEC...: those that are not as wanted yet. NAME=VERSION, or a NAME that is there in any version.
+_pm_todo() {
+  for _spec do
+    _have=$(_pm_version "${_spec%%=*}") || _have=
+    case $_spec in
+      *=*) [ "$_have" = "${_spec#*=}" ] || printf '%s\n' "$_spec" ;;
+      *) [ "$_have" ] || printf '%s\n' "$_spec" ;;
+    esac
+  done
+}
+
+# SPEC...: the transaction that would bring them; else status 1, with the package manager's reason.
+_pm_simulate() {
+  if [ "$_pm" = apt ]; then
+    _text=$(_apt_get $_apt_look -s --allow-downgrades install "$@" 2>&1) || {
+      printf '%s\n' "$_text" | grep -E '^(E:| )' | tr '\n' ' '
+      return 1
+    }
+    printf '%s\n' "$_text" | _apt_transaction
+  else
+    # NAME=VERSION is NAME-VERSION there. It ends with 1, for nobody said yes.
+    for _spec do
+      shift
+      case $_spec in *=*) _spec=${_spec%%=*}-${_spec#*=} ;; esac
+      set -- "$@" "$_spec"
+    done
+    if [ "$_dnf_options" ]; then _text=$(dnf --assumeno -q --setopt=install_weak_deps=False --setopt=color=never $_dnf_options install "$@" 2>&1)
+    else _text=$(_dnf_look --assumeno install "$@" 2>&1)
+    fi
+    case $_text in
+      *'Transaction Summary'* | *'Transaction summary'*) printf '%s\n' "$_text" | _dnf_transaction ;;
+      *)
+        printf '%s\n' "$_text" | tail -n 3 | tr '\n' ' '
+        return 1
+        ;;
+    esac
+  fi
+}
+
+# Inst NAME [OLD] (NEW ORIGIN [ARCH]) ...   Remv NAME [OLD] ...
+_apt_transaction() {
+  awk '
+    function bare(w) { gsub(/[][()]/, "", w); return w }
+    $1 == "Inst" && $3 ~ /^\[/ { print "upgrade", $2, bare($3), bare($4) }
+    $1 == "Inst" && $3 !~ /^\[/ { print "install", $2, bare($3) }
+    $1 == "Remv" || $1 == "Purg" { print "remove", $2, bare($3) }' | sort -u
+}
+
+# The table of dnf: a heading that ends with a colon, then rows NAME ARCH VERSION REPOSITORY SIZE; a long name has a line of its own.
+_dnf_transaction() {
+  awk '
+    /^Transaction [Ss]ummary/ { exit }
+    /^[A-Z][A-Za-z ]*:$/ { what = ""; held = "" }
+    /^(Installing|Reinstalling)( [a-z ]*)?:$/ { what = "install" }
+    /^(Upgrading|Downgrading)( [a-z ]*)?:$/ { what = "upgrade" }
+    /^Removing( [a-z ]*)?:$/ { what = "remove" }
+    /^ +replacing / { print "remove", $2, "?"; next }
+    /^ / && what != "" {
+      if (NF == 1) { held = $1; next }
+      if (held != "") { $0 = held " " $0; held = "" }
+      if (NF >= 4) print what, $1, $3
+    }' | while read -r _what _name _new; do
+    if [ "$_what" = upgrade ]; then printf 'upgrade %s %s %s\n' "$_name" "$(_pm_version "$_name")" "$_new"
+    else printf '%s %s %s\n' "$_what" "$_name" "$_new"
+    fi
+  done | sort -u
+}
+
+# <TRANSACTION: download and disk it needs, in KiB, and `old no NAME` for each version that could not be fetched again.
+_pm_cost() {
+  [ "$_pm" = apt ] || {
+    cat >/dev/null
+    return
+  }
+  _text=$(cat)
+  set -f
+  set -- $(printf '%s\n' "$_text" | awk '$1 == "install" { print $2 "=" $3 } $1 == "upgrade" { print $2 "=" $4 }')
+  set +f
+  [ $# -eq 0 ] || apt-cache $_apt_options $_apt_look show "$@" 2>/dev/null | awk '
+    $1 == "Size:" { size += $2 } $1 == "Installed-Size:" { disk += $2 }
+    END { printf "download %d\ndisk %d\n", (size + 1023) / 1024, disk }'
+  printf '%s\n' "$_text" | while read -r _what _name _old _new; do
+    [ "$_what" = upgrade ] || continue
+    apt-cache $_apt_options $_apt_look show "$_name=$_old" 2>/dev/null | grep -q '^Filename:' || printf 'old no %s\n' "$_name"
+  done
+}
+
+# Drivers and kernels are changes of their own; so is what a service would be restarted for.
+_pm_drivers='^(nvidia-(driver|dkms|kernel|open|utils|compute|fabricmanager|modprobe|persistenced|settings|firmware)|nvidia-[0-9]|libnvidia-|xserver-xorg-video-nvidia|cuda-drivers|cuda-compat|kmod-nvidia|dkms-nvidia|linux-modules-nvidia)'
+_pm_system='^(linux-(image|headers|modules)|kernel|libc6|glibc|libstdc\+\+6|libgcc|systemd|docker|containerd|runc|podman|nvidia-container)'
+# What belongs to a toolkit: all else that a toolkit would bring is refused.
+_pm_toolkit='^(cuda-|lib|gds-tools|nsight-|nvidia-gds|default-jre|openjdk|java|fonts-|zlib|xcb|mesa-libs|ncurses)'
+
+# any|toolkit NAME... <TRANSACTION: a line for each reason not to make it. The names may be upgraded, others not.
+_pm_gate() {
+  _mode=$1
+  shift
+  MODE=$_mode NAMES=" $* " DRIVERS=$_pm_drivers SYSTEM=$_pm_system TOOLKIT=$_pm_toolkit awk '
+    { sub(/:.*/, "", $2); asked = index(ENVIRON["NAMES"], " " $2 " ") }
+    $1 == "remove" { print "it would remove " $2; next }
+    $2 ~ ENVIRON["DRIVERS"] { print "it would " $1 " " $2 ", which belongs to the driver"; next }
+    $1 == "upgrade" && $2 ~ /^cuda-toolkit(-[0-9]+)*-config-common$/ { next }
+    $1 == "upgrade" && !asked { print "it would upgrade " $2 " from " $3 " to " $4 ", which nobody asked for"; next }
+    $2 ~ ENVIRON["SYSTEM"] && !asked { print "it would " $1 " " $2 ", which is part of the system"; next }
+    ENVIRON["MODE"] == "toolkit" && $2 !~ ENVIRON["TOOLKIT"] && !asked { print "it would " $1 " " $2 ", which is no part of a toolkit" }'
+}
+
+# DOWNLOAD DISK SPARE, in KiB: a line for each file system that has too little room.
+_pm_room() {
+  { printf '%s 0\n' "$(($2 + $3))" && df -Pk /usr 2>/dev/null | tail -n 1 &&
+    printf '%s 0\n' "$1" && df -Pk /var/cache 2>/dev/null | tail -n 1; } | awk '
+    NR % 2 { need = $1; next }
+    { sum[$NF] += need; free[$NF] = $4 }
+    END { for (at in sum) if (sum[at] > free[at]) print at }' | sort
+}
+
+# any|toolkit SPARE-KIB SPEC...: what is there and what would be done.
+_pm_inspect() {
+  _mode=$1 _spare=$2
+  shift 2
+  _pm_setup
+  _seen manager "$_pm"
+  case $_pm in apt | dnf) ;; *) return 0 ;; esac
+  _pm_broken | head -n 5 | while IFS= read -r _line; do [ -z "$_line" ] || _seen broken "$_line"; done
+  for _spec do _seen asked "$_spec $(_pm_version "${_spec%%=*}")"; done
+  set -f
+  set -- $(_pm_todo "$@")
+  set +f
+  [ $# -gt 0 ] || return 0
+  if ! _transaction=$(_pm_simulate "$@"); then
+    _seen unresolved "$_transaction"
+    return 0
+  fi
+  printf '%s\n' "$_transaction" | while IFS= read -r _line; do [ -z "$_line" ] || _seen step "$_line"; done
+  _names=$(printf '%s\n' "$@" | sed 's/=.*//' | tr '\n' ' ')
+  printf '%s\n' "$_transaction" | _pm_gate "$_mode" $_names | while IFS= read -r _line; do _seen gate "$_line"; done
+  _cost=$(printf '%s\n' "$_transaction" | _pm_cost)
+  printf '%s\n' "$_cost" | while IFS= read -r _line; do [ -z "$_line" ] || _seen "${_line%% *}" "${_line#* }"; done
+  _room=$(_pm_room $(printf '%s\n' "$_cost" | awk '{ v[$1] = $2 } END { print v["download"] + 0, v["disk"] + 0 }') "$_spare")
+  [ -z "$_room" ] || _seen short "$_room"
+}
+
+# FILE...: who holds a lock on one of them: PID (NAME). fcntl(2) locks: that the file is there means nothing.
+_lock_holder() {
+  for _file do
+    [ -e "$_file" ] || continue
+    case $_file in
+      *.pid) _holder=$(cat "$_file" 2>/dev/null) && [ -d "/proc/${_holder:-none}" ] || continue ;;
+      *)
+        _holder=$(awk -v inode="$(stat -c %i -- "$_file")" '{ n = split($6, at, ":"); if (at[n] == inode && $2 != "->") print $5 }' /proc/locks | head -n 1)
+        [ "$_holder" ] || continue
+        ;;
+    esac
+    printf '%s (%s)\n' "$_holder" "$(cat "/proc/$_holder/comm" 2>/dev/null || echo unknown)"
+    return
+  done
+  return 1
+}
+
+# SECONDS: waits for the package manager, and names who has it.
+_pm_wait() {
+  _until=$(($(date +%s) + $1))
+  while _holder=$(_lock_holder /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/rpm/.rpm.lock \
+    /usr/lib/sysimage/rpm/.rpm.lock /var/lib/dnf/rpmdb_lock.pid /var/cache/dnf/metadata_lock.pid); do
+    [ "$(date +%s)" -lt "$_until" ] || _fail "the package manager is held by process $_holder, for $1 s now"
+    sleep 2
+  done
+}
+
+# ours or nothing: what we left half done is finished; what others did is not ours to repair.
+_pm_repair() {
+  _broken=$(_pm_broken | head -n 3 | tr '\n' ' ')
+  [ "$_broken" ] || return 0
+  { [ -e began ] && [ "$1" ]; } || _fail "the package manager left something half done, and it was not us: $_broken"
+  [ "$_pm" != apt ] || DEBIAN_FRONTEND=noninteractive dpkg --force-confdef --force-confold --configure -a || :
+}
+
+# <TRANSACTION: what of it is not done yet.
+_pm_left() {
+  while read -r _what _name _old _new; do
+    _have=$(_pm_version "$_name") || _have=
+    case $_what in
+      install) [ "$_have" = "$_old" ] ;;
+      upgrade) [ "$_have" = "$_new" ] ;;
+      *) [ -z "$_have" ] ;;
+    esac || printf '%s\n' "$_what $_name $_old${_new:+ $_new}"
+  done
+}
+
+# SECONDS TRANSACTION SPEC...: makes exactly that one.
+_pm_install() {
+  _seconds=$1 _wanted=$2
+  shift 2
+  _asked=$(printf '%s\n' "$@" | sed 's/=.*//' | tr '\n' ' ')
+  [ "$(printf '%s\n' "$_wanted" | _pm_left)" ] || return 0
+  _pm_wait "$_seconds"
+  _pm_repair "$TRUEUP_RESUMED"
+  _left=$(printf '%s\n' "$_wanted" | _pm_left)
+  [ "$_left" ] || return 0
+  set -f
+  set -- $(_pm_todo "$@")
+  set +f
+  if [ $# -gt 0 ]; then
+    _found=$(_pm_simulate "$@") || _fail "it can no longer be installed: $_found"
+    # What a broken run has left over is less than the whole.
+    _more=$(printf '%s\n' "$_found" | grep -vxF "$_left")
+    [ -z "$_more" ] || _fail "the package manager would now do something else: $(printf '%s\n' "$_more" | tr '\n' ';')"
+  fi
+  [ -e transaction ] || {
+    _pm_list >before.new && mv before.new before && _pm_fetch_old "$_wanted" && _keep transaction "$_wanted"
+  } || _fail "cannot keep what is needed to go back"
+  if [ "$_pm" = apt ]; then
+    set -f
+    set -- $(printf '%s\n' "$_left" | awk '$1 == "install" { print $2 "=" $3 } $1 == "upgrade" { print $2 "=" $4 }')
+    set +f
+    # All of it is here before anything is begun.
+    _apt_get -y --allow-downgrades -d install "$@" || _fail "the packages could not be fetched"
+    _keep began yes || _fail "cannot write to $PWD"
+    _apt_get -y --allow-downgrades install "$@" || _fail "apt-get install: status $?"
+    # Named one by one they count as asked for; only those are that were.
+    _auto=$(printf '%s\n' "$_wanted" | awk -v asked=" $_asked " '$1 == "install" && !index(asked, " " $2 " ") { print $2 }')
+    [ -z "$_auto" ] || apt-mark auto $_auto >/dev/null 2>&1
+  else
+    set -f
+    set -- $(printf '%s\n' "$_left" | awk '{ print $2 "-" $NF }')
+    set +f
+    _dnf --downloadonly install "$@" || _fail "the packages could not be fetched"
+    _keep began yes || _fail "cannot write to $PWD"
+    _dnf install "$@" || _fail "dnf install: status $?"
+  fi
+  _pm_list >after
+}
+
+# TRANSACTION: the packages that an upgrade replaces, kept for the way back.
+_pm_fetch_old() {
+  [ "$_pm" = apt ] || return 0
+  mkdir -p old && printf '%s\n' "$1" | while read -r _what _name _old _new; do
+    [ "$_what" != upgrade ] || (cd old && _apt_get download "$_name=$_old" >/dev/null 2>&1) ||
+      printf '%s %s cannot be fetched any more\n' "$_name" "$_old"
+  done
+}
+
+_pm_verify() {
+  _left=$(printf '%s\n' "$1" | _pm_left)
+  [ -z "$_left" ] || _fail "not installed as planned: $(printf '%s\n' "$_left" | tr '\n' ';')"
+  _broken=$(_pm_broken | head -n 3 | tr '\n' ' ')
+  [ -z "$_broken" ] || _fail "the package manager left something half done: $_broken"
+}
+
+# NAME: broken off while it was unpacked, so that only force takes it away.
+_half_installed() { [ "$_pm" = apt ] && case $(dpkg-query -W -f '${db:Status-Abbrev}' -- "$1" 2>/dev/null) in ?[HF]*) ;; *) false ;; esac; }
+
+# SECONDS: takes away exactly what was newly installed, and puts back the versions that were there.
+_pm_undo() {
+  [ -e began ] || return 0
+  _pm_wait "$1"
+  _pm_repair ours
+  _new='' _back='' _wrong=''
+  while read -r _what _name _old _to; do
+    _have=$(_pm_version "$_name") || _have=
+    case $_what in
+      install)
+        case $_have in
+          '') ! _half_installed "$_name" || dpkg --purge --force-remove-reinstreq -- "$_name" ;;
+          "$_old") _new="$_new $_name" ;;
+          *) _wrong="$_wrong $_name $_have" ;;
+        esac
+        ;;
+      upgrade)
+        case $_have in
+          "$_old") ;;
+          "$_to") _back="$_back $_name=$_old" ;;
+          *) _wrong="$_wrong $_name $_have" ;;
+        esac
+        ;;
+    esac
+  done <transaction
+  [ -z "$_wrong" ] || _changed "changed since:$_wrong"
+  [ "$_new$_back" ] || return 0
+  if [ "$_pm" = apt ]; then
+    _files=$(for _file in old/*.deb; do [ ! -e "$_file" ] || printf './%s ' "$_file"; done)
+    set -- $(for _name in $_new; do printf '%s- ' "$_name"; done) ${_back:+${_files:-$_back}}
+    _text=$(_apt_get $_apt_look -s --allow-downgrades install "$@" 2>&1) ||
+      _fail "cannot be taken away: $(printf '%s\n' "$_text" | grep '^E:' | tr '\n' ' ')"
+    _more=$(printf '%s\n' "$_text" | _apt_transaction | while read -r _what _name _rest; do
+      case "$_what $_new $_back " in
+        "remove "*" $_name "* | "upgrade "*" $_name="*) ;;
+        *) printf '%s %s, ' "$_what" "$_name" ;;
+      esac
+    done)
+    [ -z "$_more" ] || _changed "others need what would be taken away: $_more"
+    _apt_get -y --purge --allow-downgrades install "$@" || _fail "apt-get: status $?"
+  else
+    if [ "$_new" ]; then
+      _needed=$(rpm -e --test $_new 2>&1 | tail -n 3 | tr '\n' ' ') && [ -z "$_needed" ] ||
+        _changed "others need what would be taken away: $_needed"
+      _dnf remove $_new || _fail "dnf remove: status $?"
+    fi
+    [ -z "$_back" ] || _dnf downgrade $(printf '%s\n' "$_back" | tr = -) || _fail "dnf downgrade: status $?"
+  fi
+}
+
+# package_inspect SPEC...
+package_inspect() { _pm_inspect any 262144 "$@"; }
+
+# package_apply SECONDS TRANSACTION SPEC...
+package_apply() {
+  _seconds=$1 _list=$2
+  shift 2
+  _pm_setup
+  _pm_install "$_seconds" "$_list" "$@"
+}
+
+package_verify() {
+  _pm_setup
+  _pm_verify "$1"
+}
+
+package_undo() {
+  _pm_setup
+  _pm_undo "$1"
+}
