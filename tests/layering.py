@@ -32,6 +32,7 @@ EDGE = {
 HOMES = {
     "libssh2": ["transport"],
     "yaml-cpp/": ["load"],
+    "openssl/": ["base"],
     "jq.h": ["expr"],
     "jv.h": ["expr"],
     "CLI/": ["cli"],
