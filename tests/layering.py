@@ -20,7 +20,8 @@ CORE = {
     "derive": ["base", "model", "load"],
     "check": ["base", "model", "load", "parse", "expr", "derive"],
     "action": ["base", "model", "load", "parse", "probe", "expr", "derive", "check"],
-    "report": ["base", "model", "derive", "check"],
+    "plan": ["base", "model", "load", "expr", "derive", "check", "action"],
+    "report": ["base", "model", "derive", "check", "plan"],
 }
 EDGE = {
     "transport": list(CORE),
@@ -32,6 +33,7 @@ EDGE = {
 HOMES = {
     "libssh2": ["transport"],
     "yaml-cpp/": ["load"],
+    "openssl/": ["base"],
     "jq.h": ["expr"],
     "jv.h": ["expr"],
     "CLI/": ["cli"],

@@ -50,6 +50,11 @@ struct Alternative {
   std::string change;             ///< `CUDA_HOME=/usr/local/cuda-13.0 in sglang-k26.service`
   Judgement verdict = Judgement::rejected;
   std::string why;                ///< one sentence or two
+  std::string cuda = {};          ///< CUDA version to be installed beside others: `13.0`; empty: none. This and what follows is for fixes
+  std::string toolkit = {};       ///< the toolkit that is used then; empty: none. All are empty where no fix can, or may, make the change
+  Variables set = {};             ///< variables that the consumer is to start with
+  std::vector<std::string> unset = {};   ///< variables that it is to start without
+  std::vector<std::string> caches = {};  ///< to be cleared with it
 };
 
 /// What one JIT library of one consumer would do if it had to build now.
@@ -131,8 +136,8 @@ Derived derive(const Environment& environment, const std::vector<DeclaredConsume
 
 /// For each broken resolution of a known consumer in `derived`: what its next start would bring, and what would help. Every
 /// alternative is made to the model and everything derived again; one whose outcome cannot be told is left out. Pure.
-/// `derived` is what `derive` made of the same arguments. Costs some dozen derivations for each: for `explain`, not for
-/// audits of many hosts.
+/// `derived` is what `derive` made of the same arguments. Costs some dozen derivations for each: for `explain`
+/// and plans, not for audits of many hosts.
 void judge_alternatives(const Environment& environment, const std::vector<DeclaredConsumer>& declared,
                         const Knowledge& knowledge, Derived& derived);
 

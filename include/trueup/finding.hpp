@@ -9,6 +9,25 @@
 
 namespace trueup {
 
+/// One step that a fix proposes: an action kind and its parameters, templates rendered.
+struct ProposedStep {
+  std::string kind;
+  std::string params;  ///< JSON object
+  friend bool operator==(const ProposedStep&, const ProposedStep&) = default;
+};
+
+/// What a fix would do about one finding.
+struct Proposal {
+  enum class Fit { yes, no, unknown };
+
+  std::string fix;
+  std::string title;
+  Fit fit = Fit::unknown;
+  std::string why;                  ///< it does not fit, or that it cannot be told
+  std::vector<ProposedStep> steps;  ///< where it fits
+  friend bool operator==(const Proposal&, const Proposal&) = default;
+};
+
 /// A check that does not hold on a host.
 struct Finding {
   std::string check;
@@ -20,6 +39,7 @@ struct Finding {
   bool root = true;                    ///< nothing else explains it
   std::vector<std::string> caused_by;  ///< keys of the findings that explain it
   std::vector<std::string> fixes;
+  std::vector<Proposal> proposals;     ///< of `fixes`, in their order; only where a plan is being made
   std::vector<std::string> references;
   std::string consumer;                ///< of the derived resolution that the check looked at; empty: it looked at no such
   std::string library;                 ///< likewise

@@ -48,6 +48,8 @@ struct LeftOut {
 
 struct HostPlan {
   std::string name;
+  std::string unverified;             ///< the file that its facts were read from; empty: the host itself was looked at. Steps were
+                                      ///< not inspected then, and such a plan is never saved
   std::string refused;                ///< why nothing may be done on this host (a guard, not reached, not root); empty: the
                                       ///< steps stand, or there is nothing to do
   std::vector<PlannedFinding> cures;  ///< findings that the steps are for

@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trueup/result.hpp"
@@ -58,9 +59,46 @@ struct Check {
   Expression because;                     ///< template: why it matters, for the operator at three in the morning
   std::vector<Expression> evidence;       ///< templates, one line each; a line that renders empty is left out
   std::vector<std::string> causes;        ///< checks whose findings on the same subject this one explains
-  std::vector<std::string> fixes;
+  std::vector<std::string> fixes;         ///< in order of preference
   std::vector<std::string> references;
   std::vector<std::string> tags;
+  SourcePos at;
+};
+
+/// A parameter of a fix's step, as the playbook has it.
+struct ParamTree {
+  enum class Kind {
+    null,
+    scalar,  ///< a number or boolean, see `json`
+    text,    ///< a template; one that is nothing but `{{ jq }}` gives a value of any type
+    list,
+    map,
+  };
+
+  Kind kind = Kind::null;
+  std::string json = {};
+  Expression text = {};
+  std::vector<ParamTree> items = {};
+  std::vector<std::pair<std::string, ParamTree>> members = {};  ///< in order; keys are unique
+  SourcePos at = {};                                            ///< of a member of a map: its key's
+};
+
+/// One step of a fix: an action kind and its parameters.
+struct FixStep {
+  std::string kind;
+  SourcePos at;
+  ParamTree params;                    ///< a map
+  std::optional<Expression> for_each;  ///< gives a stream: the step is made for each item, as `.each`
+  std::optional<Expression> when;      ///< false: the step is left out; null: whether the fix fits is not known
+};
+
+/// Steps that bring a host to where a check holds. Evaluated where that check failed: with its facts and its `.item`.
+struct Fix {
+  std::string id;
+  Expression title;                   ///< template
+  std::optional<Expression> when;     ///< true fits, false does not, null is not known
+  std::optional<Expression> why_not;  ///< template; shown where `when` is not true
+  std::vector<FixStep> steps;
   SourcePos at;
 };
 
@@ -77,7 +115,9 @@ struct Playbook {
   std::vector<Probe> probes;       ///< after those that they read
   std::vector<Check> checks;
   std::vector<Signature> signatures;
-  std::vector<std::string> files;  ///< where it came from
+  std::vector<Fix> fixes;
+  std::vector<std::string> files;              ///< where it came from
+  std::map<std::string, std::string> digests;  ///< file -> SHA-256 of its text, as hex digits
 };
 
 }  // namespace trueup

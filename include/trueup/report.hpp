@@ -9,6 +9,7 @@
 #include "trueup/derived.hpp"
 #include "trueup/environment.hpp"
 #include "trueup/finding.hpp"
+#include "trueup/plan.hpp"
 #include "trueup/probing.hpp"
 #include "trueup/result.hpp"
 
@@ -73,6 +74,16 @@ std::string render_explanation(const RunReport& report, const std::vector<Check>
 /// The same for programs: the second document of docs/report-json.md.
 std::string render_explanation_json(const RunReport& report, const std::vector<Check>& checks,
                                     const std::string& asked);
+
+/// The exit status of `plan`: as of an audit, but 3 only for findings that no step cures, and 5 where `detailed` and there
+/// are steps. `report.hosts` and `plan.hosts` are the same hosts in the same order.
+int exit_status(const RunReport& report, const Plan& plan, bool detailed);
+
+/// For people: what would be done on each host, in order, and why; what it costs; what is left. Equal plans of many hosts are
+/// one block. `saved_to`: the file that it was written to; empty: none.
+std::string render_plan(const Plan& plan, const std::string& saved_to, const TableOptions& options);
+/// For programs: the document of docs/plan-json.md without its seal, so that nobody applies it.
+std::string render_plan_json(const Plan& plan);
 
 /// `gpu[001-003,007]`: names that differ in one run of digits, folded.
 std::string fold_hosts(std::vector<std::string> names);

@@ -23,6 +23,7 @@ enum class ErrorKind {
   timeout,      ///< a deadline passed
   limit,        ///< more output, depth or size than allowed
   internal,     ///< the run cannot go on: a check's expression that never ends, eats memory or crashes
+  refused,      ///< not done for a reason that is nobody's mistake: a plan that is stale, expired or used, a lock that is held
   interrupted,  ///< the user, or the run's own deadline, stopped it
 };
 

@@ -18,6 +18,7 @@ std::string_view to_string(ErrorKind kind) {
     case ErrorKind::timeout: return "timeout";
     case ErrorKind::limit: return "limit";
     case ErrorKind::internal: return "internal";
+    case ErrorKind::refused: return "refused";
     case ErrorKind::interrupted: return "interrupted";
   }
   return "unknown";

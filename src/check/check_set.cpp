@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -17,12 +18,20 @@
 namespace trueup {
 namespace {
 
-// One jq expression of a check, ready to be put between brackets.
+// One jq expression of a check or a fix, ready to be put between brackets.
 struct Piece {
   std::string what;     // "check disk.full: assert"
   Expression source;    // the whole text that it is part of
   std::size_t offset;   // in there
   std::string code;     // comments blanked out
+  bool of_fix;          // it may use $advice
+};
+
+// What an expression is given, and by which check where that is not its own: a fix is given the items of each check that
+// names it.
+struct Given {
+  std::string check;
+  JqScope scope;
 };
 
 std::string json_text(const std::string& text) {
@@ -33,21 +42,29 @@ std::string json_text(const std::string& text) {
 // what follows.
 std::string bracketed(std::string_view code) { return fmt::format("({}\n)", code); }
 
-std::string opening() {
-  return fmt::format("{}.n as $n | .facts as $facts | {}{{}} as $ENV | null as $__prog_args |\n", prelude(), facts_prelude());
+std::string opening(std::string_view fixes) {
+  return fmt::format("{}.n as $n | .facts as $facts | {}{{}} as $ENV | null as $__prog_args |\n{}", prelude(), facts_prelude(),
+                     fixes);
 }
+
+// How the program calls the fix of that number.
+std::string fix_name(std::size_t number) { return fmt::format("_fix{}", number); }
 
 class Compiler {
  public:
-  Compiler(const std::vector<Check>& checks, std::vector<Error>& errors) : checks_(checks), errors_(errors) {}
+  Compiler(const std::vector<Check>& checks, const std::vector<Fix>& fixes, std::vector<Error>& errors)
+      : checks_(checks), fixes_(fixes), errors_(errors) {}
 
   std::unique_ptr<JqProgram> run() {
     const auto errors_before = errors_.size();
     std::vector<std::string> calls;
     for (const auto& check : checks_) calls.push_back(call(check));
+    std::string fixes(fixes_.empty() ? "" : fix_prelude());
+    for (std::size_t i = 0; i < fixes_.size(); ++i)
+      fixes += fmt::format("def {}: {};\n", fix_name(i), proposal(fixes_[i]));
     if (errors_.size() == errors_before) {
       std::vector<JqProgram::Complaint> complaints;
-      if (auto program = JqProgram::compile(opening() + choose(calls, 0, calls.size()), complaints)) return program;
+      if (auto program = JqProgram::compile(opening(fixes) + choose(calls, 0, calls.size()), complaints)) return program;
       locate(pieces_);
       if (errors_.size() == errors_before)
         errors_.push_back(Error{ErrorKind::malformed, "the checks do not compile together: " + complaints.front().message});
@@ -75,9 +92,13 @@ class Compiler {
 
   std::string call(const Check& check) {
     what_ = "check " + check.id;
-    item_ = {};
+    given_ = {Given{}};
     std::string items = "null";
-    if (check.for_each) items = expression("for_each", *check.for_each, &item_);
+    if (check.for_each) {
+      std::vector<JqType> types;
+      items = expression("for_each", *check.for_each, &types);
+      if (!types.empty()) given_.front().scope.item = types.front();
+    }
     const auto optional = [&](const char* key, const std::optional<Expression>& text, std::string otherwise) {
       return text ? expression(key, *text) : std::move(otherwise);
     };
@@ -87,22 +108,94 @@ class Compiler {
     const auto severity = text("severity", check.severity);
     std::vector<std::string> lines;
     for (const auto& line : check.evidence) lines.push_back(evidence(line));
-    const auto report = fmt::format("{{title: {}, because: {}, evidence: [limit(201; ({}))]}}", text("title", check.title),
-                                    text("because", check.because), lines.empty() ? "empty" : join(lines, ","));
+    const auto report = fmt::format("{{title: {}, because: {}, evidence: [limit(201; ({}))]{}}}", text("title", check.title),
+                                    text("because", check.because), lines.empty() ? "empty" : join(lines, ","), proposals(check));
     const auto why = check.unknown_because ? text("unknown_because", *check.unknown_because) : "\"its assertion gives null\"";
     return fmt::format("_check({}; {}; {}; {}; {}; {}; {}; {})", nlohmann::json(check.needs).dump(), items, about, when,
                        assertion, severity, report, why);
   }
 
-  std::string expression(const char* key, const Expression& source, JqType* type = nullptr) {
+  // The fixes that a check names, and what its items are for them.
+  std::string proposals(const Check& check) {
+    std::vector<std::string> calls;
+    for (std::size_t i = 0; i < fixes_.size(); ++i)
+      if (std::find(check.fixes.begin(), check.fixes.end(), fixes_[i].id) != check.fixes.end())
+        users_[i].push_back({check.id, given_.front().scope});
+    for (const auto& wanted : check.fixes)
+      for (std::size_t i = 0; i < fixes_.size(); ++i)
+        if (fixes_[i].id == wanted) calls.push_back(fix_name(i));
+    return calls.empty() ? std::string() : fmt::format(", proposals: [{}]", join(calls, ","));
+  }
+
+  std::string proposal(const Fix& fix) {
+    what_ = "fix " + fix.id;
+    in_fix_ = true;
+    given_ = users_[static_cast<std::size_t>(&fix - fixes_.data())];
+    if (given_.empty()) given_ = {Given{}};  // nobody names it
+    const auto* resolution = shape_at("derived.resolutions.alternatives");
+    for (auto& given : given_) given.scope.variables["advice"] = {&resolution->element.front(), 0};
+    const auto title = text("title", fix.title);
+    const auto when = fix.when ? expression("when", *fix.when) : "true";
+    const auto why_not = fix.why_not ? text("why_not", *fix.why_not) : "\"\"";
+    std::vector<std::string> steps;
+    for (const auto& each : fix.steps) steps.push_back(step(each));
+    return fmt::format("_advice as $advice | _proposal({}; {}; {}; {}; {})", json_text(fix.id), title, when, why_not,
+                       steps.empty() ? "empty" : join(steps, ","));
+  }
+
+  std::string step(const FixStep& step) {
+    std::string items = "null";
+    const auto outside = given_;
+    if (step.for_each) {
+      std::vector<JqType> types;
+      items = expression("for_each", *step.for_each, &types);
+      for (std::size_t i = 0; i < given_.size(); ++i) given_[i].scope.each = i < types.size() ? types[i] : JqType{};
+    }
+    const auto when = step.when ? expression("when", *step.when) : "true";
+    auto code = fmt::format("_step({}; {}; {}; {})", json_text(step.kind), items, when, parameter(step.kind, step.params));
+    given_ = outside;
+    return code;
+  }
+
+  // jq that gives the value of a parameter. `name`: `systemd_override.environment.CUDA_HOME`.
+  std::string parameter(const std::string& name, const ParamTree& tree) {
+    std::vector<std::string> parts;
+    switch (tree.kind) {
+      case ParamTree::Kind::null: return name.find('.') == name.npos ? "{}" : "null";
+      case ParamTree::Kind::scalar: return tree.json;
+      case ParamTree::Kind::text: return typed_text(name, tree.text);
+      case ParamTree::Kind::list:
+        for (const auto& item : tree.items) parts.push_back(parameter(name, item));
+        return fmt::format("[{}]", join(parts, ","));
+      case ParamTree::Kind::map:
+        for (const auto& [key, value] : tree.members)
+          parts.push_back(fmt::format("{}: ({})", json_text(key), parameter(fmt::format("{}.{}", name, printable(key)), value)));
+        return fmt::format("{{{}}}", join(parts, ","));
+    }
+    return "null";
+  }
+
+  // A value of any type where the text is one expression, else a text whose parts must all be known.
+  std::string typed_text(const std::string& name, const Expression& source) {
+    const auto parts = split(name, source);
+    if (parts.size() == 1 && parts.front().is_expression)
+      return fmt::format("_one({}; {})", json_text(name), piece(name, source, parts.front().offset, parts.front().text));
+    std::vector<std::string> pieces = {"\"\""};
+    for (const auto& part : parts)
+      pieces.push_back(part.is_expression ? fmt::format("_known({}; {})", json_text(name), piece(name, source, part.offset, part.text))
+                                          : json_text(part.text));
+    return fmt::format("([{}] | add)", join(pieces, ","));
+  }
+
+  std::string expression(const std::string& key, const Expression& source, std::vector<JqType>* types = nullptr) {
     if (const auto braces = source.text.find("{{"); braces != source.text.npos) {
       error(position_in(source, braces), fmt::format("{}: is an expression, no template: write the jq without '{{{{ }}}}'", key));
       return "null";
     }
-    return piece(key, source, 0, source.text, type);
+    return piece(key, source, 0, source.text, types);
   }
 
-  std::string text(const char* key, const Expression& source) {
+  std::string text(const std::string& key, const Expression& source) {
     const auto parts = split(key, source);
     if (parts.empty()) return "\"\"";
     if (parts.size() == 1 && !parts.front().is_expression) return json_text(parts.front().text);
@@ -121,7 +214,7 @@ class Compiler {
     return text("evidence", source);
   }
 
-  std::vector<TemplatePart> split(const char* key, const Expression& source) {
+  std::vector<TemplatePart> split(const std::string& key, const Expression& source) {
     auto parts = split_template(source);
     if (parts) return *std::move(parts);
     // Evidence is split twice; say it once.
@@ -131,9 +224,10 @@ class Compiler {
     return {};
   }
 
-  std::string piece(const char* key, const Expression& source, std::size_t offset, std::string_view code,
-                    JqType* type = nullptr) {
-    Piece piece{fmt::format("{}: {}", what_, key), source, offset, {}};
+  // `types`: what it gives, for each of `given_`.
+  std::string piece(const std::string& key, const Expression& source, std::size_t offset, std::string_view code,
+                    std::vector<JqType>* types = nullptr) {
+    Piece piece{fmt::format("{}: {}", what_, key), source, offset, {}, in_fix_};
     const auto report = [&](const JqProblem& problem) {
       error(position_in(source, offset + problem.offset), fmt::format("{}: {}", key, problem.message));
     };
@@ -145,10 +239,17 @@ class Compiler {
     std::for_each(tokens.problems.begin(), tokens.problems.end(), report);
     if (!tokens.problems.empty()) return "null";
     piece.code = std::move(tokens.code);
-    std::vector<JqProblem> problems;
-    const auto result = check_paths(tokens, item_, problems);
-    std::for_each(problems.begin(), problems.end(), report);
-    if (type != nullptr) *type = result;
+    std::set<std::string> told;
+    for (const auto& given : given_) {
+      std::vector<JqProblem> problems;
+      const auto result = check_paths(tokens, given.scope, problems);
+      for (auto& problem : problems) {
+        if (!told.insert(problem.message).second) continue;
+        if (!given.check.empty()) problem.message += fmt::format(" (with what check {} gives it)", given.check);
+        report(problem);
+      }
+      if (types != nullptr) types->push_back(result);
+    }
     pieces_.push_back(std::move(piece));
     return bracketed(pieces_.back().code);
   }
@@ -160,10 +261,10 @@ class Compiler {
   // Halves the pieces until the guilty ones stand alone: a compilation costs tens of milliseconds.
   void locate(std::span<const Piece> pieces) {
     if (pieces.empty()) return;
-    std::string program = opening();
+    std::string program = opening(fixes_.empty() ? "" : fix_prelude());
     const auto lines_before = std::count(program.begin(), program.end(), '\n');
     std::vector<std::string> all;
-    for (const auto& piece : pieces) all.push_back(fmt::format("first({})", bracketed(piece.code)));
+    for (const auto& piece : pieces) all.push_back(fmt::format("first({}{})", piece.of_fix ? "null as $advice|" : "", bracketed(piece.code)));
     std::vector<JqProgram::Complaint> complaints;
     if (JqProgram::compile(program + join(all, ","), complaints)) return;
     if (pieces.size() > 1) {
@@ -216,10 +317,13 @@ class Compiler {
   }
 
   const std::vector<Check>& checks_;
+  const std::vector<Fix>& fixes_;
   std::vector<Error>& errors_;
+  std::map<std::size_t, std::vector<Given>> users_ = {};  // fix -> the checks that name it
   std::vector<Piece> pieces_ = {};
   std::string what_ = {};
-  JqType item_ = {};
+  bool in_fix_ = false;
+  std::vector<Given> given_ = {};
   std::vector<std::string> functions_ = {};
 };
 
@@ -235,11 +339,12 @@ CheckSet::~CheckSet() = default;
 CheckSet::CheckSet(CheckSet&&) noexcept = default;
 CheckSet& CheckSet::operator=(CheckSet&&) noexcept = default;
 
-Result<CheckSet> CheckSet::compile(const std::vector<Check>& checks, std::vector<Error>& errors) {
+Result<CheckSet> CheckSet::compile(const std::vector<Check>& checks, const std::vector<Fix>& fixes,
+                                   std::vector<Error>& errors) {
   const auto errors_before = errors.size();
   auto state = std::make_unique<State>();
   state->checks = checks;
-  state->program = Compiler(state->checks, errors).run();
+  state->program = Compiler(state->checks, fixes, errors).run();
   if (!state->program) return fail(errors.at(errors_before));
   return CheckSet(std::move(state));
 }

@@ -16,9 +16,14 @@ namespace trueup {
 /// is right for tests and for playbooks one wrote oneself; a run uses CheckWorker (run/check_worker.hpp).
 class CheckSet {
  public:
-  /// Errors (all of them, each with file:line:column): an expression that does not compile or uses a forbidden name, a path
-  /// that the environment's schema does not have, a template that does not end.
-  static Result<CheckSet> compile(const std::vector<Check>& checks, std::vector<Error>& errors);
+  /// With `fixes`, findings carry what these propose; an audit goes without and does not pay for them. Errors (all of
+  /// them, each with file:line:column): an expression that does not compile or uses a forbidden name, a path that the
+  /// environment's schema does not have, a template that does not end.
+  static Result<CheckSet> compile(const std::vector<Check>& checks, const std::vector<Fix>& fixes,
+                                  std::vector<Error>& errors);
+  static Result<CheckSet> compile(const std::vector<Check>& checks, std::vector<Error>& errors) {
+    return compile(checks, {}, errors);
+  }
 
   ~CheckSet();
   CheckSet(CheckSet&&) noexcept;

@@ -16,6 +16,8 @@ constexpr std::size_t kLongestText = 2000;
 constexpr std::size_t kMostEvidence = 200;
 constexpr std::size_t kMostFindings = 1000;  // of one check on one host
 constexpr std::size_t kMostItems = 10'000;   // of one check on one host
+constexpr std::size_t kMostSteps = 1000;         // of one fix for one finding
+constexpr std::size_t kLongestParams = 65'536;   // of one step, as JSON
 
 // Cuts between characters, so that a cut text stays UTF-8.
 std::string capped(std::string text) {
@@ -29,6 +31,30 @@ std::string capped(std::string text) {
 std::string text_of(const nlohmann::json& result, const char* key) {
   const auto found = result.find(key);
   return found != result.end() && found->is_string() ? capped(found->get<std::string>()) : std::string();
+}
+
+Proposal::Fit fit_of(std::string_view name) {
+  return name == "yes" ? Proposal::Fit::yes : name == "no" ? Proposal::Fit::no : Proposal::Fit::unknown;
+}
+
+Proposal proposal_of(const nlohmann::json& result) {
+  Proposal proposal{text_of(result, "fix"), text_of(result, "title"), fit_of(text_of(result, "fit")), text_of(result, "why"), {}};
+  if (proposal.fit == Proposal::Fit::no && proposal.why.empty()) proposal.why = "it does not fit here";
+  if (proposal.fit == Proposal::Fit::unknown && proposal.why.empty()) proposal.why = "whether it fits is not known";
+  const auto steps = result.find("steps");
+  if (proposal.fit != Proposal::Fit::yes || steps == result.end() || !steps->is_array()) return proposal;
+  for (const auto& step : *steps) {
+    const auto params = step.is_object() ? step.find("params") : step.end();
+    auto text = params != step.end() ? params->dump() : std::string();
+    if (proposal.steps.size() == kMostSteps || text.size() > kLongestParams) {
+      proposal.fit = Proposal::Fit::unknown;
+      proposal.why = fmt::format("it has more than {} steps, or one of them more than {} bytes of parameters", kMostSteps, kLongestParams);
+      proposal.steps.clear();
+      return proposal;
+    }
+    proposal.steps.push_back({text_of(step, "kind"), std::move(text)});
+  }
+  return proposal;
 }
 
 std::optional<Severity> severity_of(std::string_view name) {
@@ -141,6 +167,9 @@ void Gatherer::add_found(std::size_t check, const nlohmann::json& result) {
     }
   finding.fixes = checks_[check].fixes;
   finding.references = checks_[check].references;
+  if (const auto proposals = result.find("proposals"); proposals != result.end() && proposals->is_array())
+    for (const auto& proposal : *proposals)
+      if (proposal.is_object()) finding.proposals.push_back(proposal_of(proposal));
   found_.push_back({std::move(finding), check});
 }
 

@@ -9,8 +9,10 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "cli/auditing.hpp"
 #include "cli/history.hpp"
 #include "cli/output.hpp"
+#include "cli/plan_command.hpp"
 #include "cli/setup.hpp"
 #include "cli/stored.hpp"
 #include "cli/terminal.hpp"
@@ -23,110 +25,6 @@
 namespace trueup {
 namespace {
 
-constexpr int kToolFailed = 1, kBadInput = 2, kInterrupted = 130;
-
-int report_errors(const Errors& errors) {
-  for (const auto& error : errors) print_error(error);
-  return kBadInput;
-}
-
-std::string_view outcome_of(const HostReport& host) {
-  if (host.status == HostStatus::unreachable) return "not reached";
-  if (host.error) return "incomplete";
-  const auto& findings = host.assessment.findings;
-  const bool failing = std::any_of(findings.begin(), findings.end(),
-                                   [](const Finding& finding) { return finding.severity == Severity::error; });
-  return failing ? "errors found" : "no error found";
-}
-
-/// Everything between the command line and the reports: what `audit` and `facts` have in common.
-struct Prepared {
-  Auditor auditor;
-  std::vector<Host> hosts;
-  ProbingOptions probing;
-  std::vector<StoredHost> stored;  ///< one for each host, where files are looked at instead
-};
-
-bool is_offline(const Options& options) { return !options.from.empty() || !options.from_output.empty(); }
-
-std::optional<Prepared> prepare(const Options& options, int& status) {
-  Errors errors = unwritable(options.outputs);
-  auto auditor = load_auditor(options, errors);
-  if (!auditor && errors.empty()) errors.push_back(auditor.error());
-  std::vector<StoredHost> stored;
-  std::vector<Host> hosts;
-  if (is_offline(options)) {
-    if (auditor) stored = load_stored(options, *auditor, errors);
-    if (errors.empty()) hosts = selected_stored(options, stored, errors);
-  } else {
-    const auto inventory = load_inventories(options, errors);
-    if (errors.empty()) hosts = selected_hosts(options, inventory, errors);
-  }
-  if (!errors.empty()) {
-    status = report_errors(errors);
-    return std::nullopt;
-  }
-  if (is_offline(options)) return Prepared{*std::move(auditor), std::move(hosts), {}, std::move(stored)};
-  auto probing = probing_options(options);
-  if (!probing) {
-    status = report_errors({probing.error()});
-    return std::nullopt;
-  }
-  return Prepared{*std::move(auditor), std::move(hosts), *std::move(probing), {}};
-}
-
-/// Probes and judges every host. An expression that never ends stops the run, with what was done so far.
-RunReport run_audit(const Prepared& prepared, const Options& options) {
-  if (prepared.hosts.empty()) fmt::print(stderr, "warning: no host is selected by '{}'\n", printable(options.limit));
-  RunReport report;
-  report.started = std::chrono::system_clock::now();
-  report.id = make_run_id(report.started);
-  report.version = TRUEUP_VERSION;
-  report.fail_on = options.fail_on;
-  report.allowed_unknown = options.allow_unknown;
-  report.hosts.resize(prepared.hosts.size());
-  if (is_offline(options)) {
-    for (std::size_t i = 0; i < prepared.hosts.size(); ++i) {
-      auto& host = report.hosts[i];
-      if (!report.stopped) {
-        report.stopped = assess_stored(prepared.auditor, prepared.hosts[i], prepared.stored[i], host);
-      } else {
-        host.name = prepared.hosts[i].name;
-        host.status = HostStatus::unreachable;
-        host.error = with_context(*report.stopped, "not begun");
-      }
-    }
-    report.finished = std::chrono::system_clock::now();
-    return report;
-  }
-  ProgressLine progress(options.quiet, prepared.hosts.size());
-  report.stopped = probe_hosts(
-      prepared.hosts, prepared.auditor.playbook, prepared.probing,
-      [&](HostProbing probing) -> std::optional<Error> {
-        auto& host = report.hosts[probing.host];
-        const auto why = assess_host(prepared.auditor, prepared.hosts[probing.host], std::move(probing), host);
-        progress.clear();
-        progress.host_done(host.name, outcome_of(host));
-        return why;
-      },
-      [&](const Progress& now) { progress.update(now); });
-  progress.clear();
-  report.finished = std::chrono::system_clock::now();
-  return report;
-}
-
-/// Writes the report in every format that was asked for; the exit status of the run.
-int write_outputs(const RunReport& report, const Options& options, const Renderers& renderers) {
-  if (report.stopped) print_error(*report.stopped);
-  int exit = exit_status(report);
-  for (const auto& output : options.outputs)
-    if (const auto written = write_output(renderers, output, options); !written) {
-      print_error(written.error());
-      if (exit != kInterrupted) exit = kToolFailed;
-    }
-  return exit;
-}
-
 int audit(const Options& options) {
   int status = 0;
   const auto prepared = prepare(options, status);
@@ -134,7 +32,8 @@ int audit(const Options& options) {
   const auto report = run_audit(*prepared, options);
   const int exit = write_outputs(report, options,
                                  {[&](const TableOptions& table) { return render_table(report, table); },
-                                  [&] { return render_json(report); }});
+                                  [&] { return render_json(report); }},
+                                 exit_status(report));
   remember(options, record_of(report, exit));
   return exit;
 }
@@ -181,7 +80,8 @@ int explain(const Options& options) {
   return write_outputs(
       report, options,
       {[&](const TableOptions& table) { return render_explanation(report, checks, options.asked, table); },
-       [&] { return render_explanation_json(report, checks, options.asked); }});
+       [&] { return render_explanation_json(report, checks, options.asked); }},
+      exit_status(report));
 }
 
 int facts(Options options) {
@@ -220,6 +120,7 @@ int probe_script(Options options) {
 
 int lint(Options options) {
   options.deep = true;
+  options.planning = true;
   Errors errors;
   const auto auditor = load_auditor(options, errors);
   if (!options.inventories.empty()) {
@@ -229,8 +130,8 @@ int lint(Options options) {
   if (!auditor && errors.empty()) errors.push_back(auditor.error());
   if (!errors.empty()) return report_errors(errors);
   const auto& playbook = auditor->playbook;
-  fmt::print("{} files: {} probes, {} checks, {} signatures; nothing wrong\n", playbook.files.size(),
-             playbook.probes.size(), playbook.checks.size(), playbook.signatures.size());
+  fmt::print("{} files: {} probes, {} checks, {} signatures, {} fixes; nothing wrong\n", playbook.files.size(),
+             playbook.probes.size(), playbook.checks.size(), playbook.signatures.size(), playbook.fixes.size());
   return 0;
 }
 
@@ -392,6 +293,19 @@ int run_command_line(int argc, char** argv) {
   add_connection_options(*explain_command, options);
   add_report_options(*explain_command, options);
   explain_command->callback([&] { status = explain(options); });
+
+  auto* plan_command = app.add_subcommand("plan", "what would cure what an audit finds: the dry run; changes nothing");
+  add_inventory(*plan_command, options);
+  add_limit(*plan_command, options);
+  add_playbook(*plan_command, options);
+  add_stored(*plan_command, options);
+  add_deep(*plan_command, options);
+  add_tags(*plan_command, options);
+  add_plan_options(*plan_command, options);
+  add_connection_options(*plan_command, options);
+  add_report_options(*plan_command, options);
+  add_no_store(*plan_command, options);
+  plan_command->callback([&] { status = plan(options); });
 
   auto* facts_command = app.add_subcommand("facts", "the environment of a host, as JSON");
   facts_command->add_option("HOST", options.limit, "which host; without -i: this machine");

@@ -25,8 +25,15 @@ struct Options {
   std::vector<std::string> tags;
   bool deep = false;        ///< run deep probes as well
   bool with_checks = true;  ///< false: facts are wanted, no verdicts
+  bool planning = false;    ///< what the fixes would do is wanted too
   std::vector<std::string> from;         ///< files of facts, looked at instead of hosts
   std::vector<std::string> from_output;  ///< files that a probe script printed, likewise
+  std::string plan_file;                 ///< plan: where it is saved; empty: nowhere
+  std::string plan_key;                  ///< file of the key that plans are sealed with; empty: this account's own
+  bool detailed_exitcode = false;        ///< plan: 5 where something would change
+  std::vector<std::string> only;         ///< plan: checks, or keys of findings
+  std::vector<std::string> exclude;      ///< likewise
+  std::vector<std::string> fixes;        ///< plan: no fixes but these
   std::string user;
   std::string private_key;
   bool become = false;

@@ -10,12 +10,15 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "action/action.hpp"
+#include "base/digest.hpp"
 #include "base/text.hpp"
 #include "cli/disk.hpp"
 #include "cli/terminal.hpp"
 #include "load/inventory.hpp"
 #include "load/inventory_settings.hpp"
 #include "load/playbook.hpp"
+#include "plan/fixes.hpp"
 #include "run/exec_inventory.hpp"
 
 namespace trueup {
@@ -30,15 +33,24 @@ std::vector<std::string> yaml_files(const std::string& directory) {
   return paths;
 }
 
-Knowledge load_knowledge_files(const std::string& directory, Errors& errors) {
+/// `file` in a plan: its own name, or all of its path where another file has that name.
+void note_digest(std::map<std::string, std::string>& digests, const std::string& file, std::string digest) {
+  const auto name = fs::path(file).filename().string();
+  if (!digests.emplace(name, digest).second) digests[file] = std::move(digest);
+}
+
+Knowledge load_knowledge_files(const std::string& directory, std::map<std::string, std::string>& digests,
+                               Errors& errors) {
   const ControllerDisk disk;
   std::vector<std::pair<std::string, std::string>> texts;
   for (const auto& path : yaml_files(directory)) {
     auto text = disk.read(path);
-    if (text)
-      texts.emplace_back(path, *std::move(text));
-    else
+    if (!text) {
       errors.push_back(text.error());
+      continue;
+    }
+    digests["knowledge/" + fs::path(path).filename().string()] = hex(sha256(*text));
+    texts.emplace_back(path, *std::move(text));
   }
   return load_knowledge(texts, errors);
 }
@@ -112,13 +124,22 @@ Result<Auditor> load_auditor(const Options& options, Errors& errors) {
       if (probe.deep) left_to_deep.push_back(probe.into);
       return probe.deep;
     });
-  auto knowledge = load_knowledge_files(*shipped + "/knowledge", errors);
+  std::vector<std::string> kinds;
+  for (const auto& kind : action_kinds()) kinds.emplace_back(kind->name());
+  check_fixes(playbook.fixes, find_action, kinds, errors);
+  std::map<std::string, std::string> digests;
+  for (const auto& file : playbook.files)
+    if (const auto digest = playbook.digests.find(file); digest != playbook.digests.end())
+      note_digest(digests, file, digest->second);
+  auto knowledge = load_knowledge_files(*shipped + "/knowledge", digests, errors);
   std::map<std::string, Parser> parsers;
   for (const auto& probe : playbook.probes)
     if (auto parser = make_parser(nlohmann::json::parse(probe.parser))) parsers.emplace(probe.id, *std::move(parser));
-  auto checks = CheckWorker::start(playbook.checks, errors);
+  auto checks = CheckWorker::start(playbook.checks, options.planning ? playbook.fixes : std::vector<Fix>(), errors);
   if (!checks) return fail(std::move(checks).error());
   Auditor auditor{std::move(playbook), std::move(knowledge), *std::move(checks), std::move(parsers)};
+  auditor.planning = options.planning;
+  auditor.digests = std::move(digests);
   auditor.left_to_deep = std::move(left_to_deep);
   return auditor;
 }

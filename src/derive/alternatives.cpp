@@ -138,15 +138,53 @@ class Judge {
     return nullptr;
   }
 
-  /// A cache that the change makes wrong: to be cleared with it.
-  const CacheVerdict* stale_after(const Derived& after) const {
+  /// Caches that the change makes wrong: to be cleared with it.
+  std::vector<const CacheVerdict*> stale_after(const Derived& after) const {
+    std::vector<const CacheVerdict*> stale;
     for (const auto& verdict : after.caches) {
       const bool was_so = std::any_of(before_.caches.begin(), before_.caches.end(), [&](const CacheVerdict& each) {
         return each.path == verdict.path && each.rule == verdict.rule;
       });
-      if (verdict.consumer == fault_.consumer && !was_so && verdict.outcome != Outcome::ok) return &verdict;
+      if (verdict.consumer == fault_.consumer && !was_so && verdict.outcome != Outcome::ok) stale.push_back(&verdict);
     }
-    return nullptr;
+    return stale;
+  }
+
+  /// Whether a fix may lead the consumer to it: it belongs to the system, or to the consumer's own environment. What other
+  /// processes name, or other users installed, is theirs.
+  bool may_be_used(const Toolkit& toolkit) const {
+    if (toolkit.unknown.contains("version")) return false;
+    if (toolkit.kind == "local" || toolkit.kind == "distribution" || toolkit.kind == "hpc_sdk") return true;
+    return !fault_.python_env.empty() && toolkit.path.starts_with(fault_.python_env + "/");
+  }
+
+  /// The changes as a fix can make them; nothing where it cannot make all of them.
+  void spell_out(const std::vector<Change>& changes, Alternative& alternative) const {
+    auto spelt = alternative;
+    for (const auto& change : changes) {
+      const Toolkit* used = nullptr;
+      if (const auto* added = std::get_if<AddToolkit>(&change)) {
+        used = &added->toolkit;
+      } else if (const auto* variable = std::get_if<SetVariable>(&change)) {
+        if (variable->value)
+          spelt.set[variable->name] = *variable->value;
+        else
+          spelt.unset.push_back(variable->name);
+        for (const auto& toolkit : items(environment_.toolkits))
+          if (variable->name == "CUDA_HOME" && toolkit.path == variable->value) used = &toolkit;
+      } else if (const auto* removed = std::get_if<RemoveCache>(&change)) {
+        spelt.caches.push_back(removed->path);
+      } else {
+        return;
+      }
+      if (used == nullptr) continue;
+      if (!may_be_used(*used)) return;
+      spelt.toolkit = used->path;
+      const auto& there = items(environment_.toolkits);
+      if (std::none_of(there.begin(), there.end(), [&](const Toolkit& each) { return each.path == used->path; }))
+        spelt.cuda = name_of(*used->version);
+    }
+    alternative = std::move(spelt);
   }
 
   bool consider(std::string change, const std::vector<Change>& changes, Terms terms = {}) {
@@ -155,6 +193,7 @@ class Judge {
     // What cannot be told is no advice.
     if (now == nullptr || now->outcome == Outcome::unknown) return false;
     Alternative alternative{std::move(change), Judgement::rejected, now->explanation};
+    spell_out(changes, alternative);
     if (now->outcome == Outcome::broken) {
       const bool has_no_bearing = now->explanation == fault_.explanation;
       if (has_no_bearing && !terms.tried) return false;
@@ -165,8 +204,12 @@ class Judge {
     } else {
       alternative.verdict = std::min(terms.best, now->outcome == Outcome::ok ? Judgement::proper : Judgement::stop_gap);
       if (!terms.but.empty()) alternative.why += "; " + terms.but;
-      if (const auto* stale = stale_after(after))
-        alternative.why += fmt::format(". Clear {} with it: {}", stale->path, stale->explanation);
+      const auto stale = stale_after(after);
+      if (!stale.empty())
+        alternative.why += fmt::format(". Clear {} with it: {}", stale.front()->path, stale.front()->explanation);
+      for (const auto* verdict : stale)
+        if (std::find(alternative.caches.begin(), alternative.caches.end(), verdict->path) == alternative.caches.end())
+          alternative.caches.push_back(verdict->path);
     }
     judged_.push_back(std::move(alternative));
     return judged_.back().verdict == Judgement::proper;

@@ -25,8 +25,8 @@ bool is_keyword(std::string_view name) {
 // path is reported only where `.` surely is what we think it is.
 class Paths {
  public:
-  Paths(const std::vector<JqToken>& tokens, JqType item, std::vector<JqProblem>& problems)
-      : tokens_(tokens), item_(item), problems_(problems) {}
+  Paths(const std::vector<JqToken>& tokens, const JqScope& scope, std::vector<JqProblem>& problems)
+      : tokens_(tokens), scope_(scope), problems_(problems), variables_(scope.variables.begin(), scope.variables.end()) {}
 
   // A group: everything between two brackets, or all.
   JqType group(std::size_t begin, std::size_t end, JqType dot) {
@@ -238,7 +238,8 @@ class Paths {
       report(at, fmt::format("'{}' is a {}: it has no '{}'", before, type.shape->type, name));
       return {};
     }
-    if (type.shape == &facts_shape() && name == "item") return item_;
+    if (type.shape == &facts_shape() && name == "item") return scope_.item;
+    if (type.shape == &facts_shape() && name == "each" && scope_.each) return *scope_.each;
     if (const auto* found = type.shape->field(name); found != nullptr) return {found, 0};
     std::vector<std::string> names;
     for (const auto& [known, shape] : type.shape->fields) names.push_back(known);
@@ -323,15 +324,15 @@ class Paths {
   }
 
   const std::vector<JqToken>& tokens_;
-  JqType item_;
+  const JqScope& scope_;
   std::vector<JqProblem>& problems_;
-  std::map<std::string_view, JqType> variables_ = {};
+  std::map<std::string_view, JqType> variables_;
 };
 
 }  // namespace
 
-JqType check_paths(const JqTokens& expression, JqType item, std::vector<JqProblem>& problems) {
-  return Paths(expression.tokens, item, problems).group(0, expression.tokens.size(), {&facts_shape(), 0});
+JqType check_paths(const JqTokens& expression, const JqScope& scope, std::vector<JqProblem>& problems) {
+  return Paths(expression.tokens, scope, problems).group(0, expression.tokens.size(), {&facts_shape(), 0});
 }
 
 }  // namespace trueup

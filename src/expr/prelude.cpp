@@ -98,6 +98,26 @@ std::string_view facts_prelude() {
   return kText;
 }
 
+std::string_view fix_prelude() {
+  static constexpr std::string_view kText =
+      "def _advice: .item | if type == \"object\" and has(\"consumer\") and has(\"library\") then . as $item"
+      " | first((($facts.derived.resolutions // [])[] | select(.consumer == $item.consumer and .library == $item.library)"
+      " | (.alternatives // [])[] | select(.verdict == \"proper\""
+      " and (.cuda != \"\" or .set != {} or .unset != [] or .caches != []))), null) else null end;"
+
+      // A part of a longer text. What is not known must not come out as a shorter path.
+      "def _known(part; f): _one(part; f) | if . == null then error(\"\\(part): not known (null)\") else _scalar end;"
+      "def _step($kind; items; when; params): . as $given"
+      " | limit(1001; _in(\"\\($kind): for_each\"; items)) as $each | ($given + {each: $each})"
+      " | _truth(\"\\($kind): when\"; when) as $when | if $when == null then error(\"\\($kind): when: not known (null)\")"
+      " elif $when then {kind: $kind, params: (params | with_entries(select(.value != null)))} else empty end;"
+      "def _proposal($fix; title; when; why_not; steps): {fix: $fix, title: title} + ([try"
+      " (_truth(\"when\"; when) as $fits | if $fits then {fit: \"yes\", why: \"\", steps: [steps]}"
+      " else {fit: (if $fits == null then \"unknown\" else \"no\" end), why: why_not, steps: []} end)"
+      " catch {fit: \"unknown\", why: _why, steps: []}] | .[0]);\n";
+  return kText;
+}
+
 const std::vector<std::string>& prelude_functions() {
   static const std::vector<std::string> kNames = {"ver_ge/1", "ver_gt/1", "ver_le/1",    "ver_lt/1",   "ver_eq/1",
                                                   "kib/0",    "mib/0",    "gib/0",       "size_text/0", "compute_cap/0",

@@ -13,6 +13,9 @@ std::string_view prelude();
 /// `$facts`.
 std::string_view facts_prelude();
 
+/// The frame of fixes and what they are advised, behind the other two: only where a plan is being made.
+std::string_view fix_prelude();
+
 /// Names of the prelude for playbook authors, as jq writes them: `ver_ge/1`.
 const std::vector<std::string>& prelude_functions();
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/digest.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "parse/parser.hpp"
@@ -64,6 +65,7 @@ class Loader {
       return;
     }
     playbook_.files.push_back(path);
+    playbook_.digests[path] = hex(sha256(*text));
     const auto root = parse_yaml(*text, path);
     if (!root) {
       errors_.push_back(root.error());
@@ -75,6 +77,7 @@ class Loader {
     entries(map, "probes", [&](const auto& id, const auto& at, const auto& node) { probe(id, at, node); });
     entries(map, "checks", [&](const auto& id, const auto& at, const auto& node) { check(id, at, node); });
     entries(map, "signatures", [&](const auto& id, const auto& at, const auto& node) { signature(id, at, node); });
+    entries(map, "fixes", [&](const auto& id, const auto& at, const auto& node) { fix(id, at, node); });
     const auto includes = texts_at(map, "include");
     map.finish();
     const auto folder = std::filesystem::path(path).parent_path();
@@ -257,11 +260,87 @@ class Loader {
       causes_.push_back({id, caused, place});
       check.causes.push_back(caused);
     }
-    check.fixes = names(map, "fix", is_id, kIdRule);
+    for (const auto& [wanted, place] : texts_at(map, "fix")) {
+      wanted_fixes_.push_back({id, wanted, place});
+      check.fixes.push_back(wanted);
+    }
     check.references = map.texts("references");
     check.tags = names(map, "tags", is_id, kIdRule);
     map.finish();
     if (take_id("check", id, at)) playbook_.checks.push_back(std::move(check));
+  }
+
+  void fix(const std::string& id, const SourcePos& at, const YamlNode& node) {
+    Fix fix;
+    fix.id = id;
+    fix.at = at;
+    YamlMap map(node, "fix " + printable(id), errors_);
+    fix.title = required_expression(map, "title");
+    fix.when = expression(map, "when");
+    fix.why_not = expression(map, "why_not");
+    if (const auto* steps = map.required("steps"); steps != nullptr) {
+      if (!steps->is_sequence() || steps->items.empty())
+        map.error(steps->at, fmt::format("'steps': expected a list of steps, got {}",
+                                         steps->is_sequence() ? "an empty list" : steps->describe()));
+      for (const auto& item : steps->items)
+        if (auto made = step(map, item)) fix.steps.push_back(*std::move(made));
+    }
+    map.finish();
+    if (take_id("fix", id, at)) playbook_.fixes.push_back(std::move(fix));
+  }
+
+  // KIND: {PARAMETER: VALUE, ...}, and beside it `for_each` and `when`.
+  std::optional<FixStep> step(YamlMap& fix, const YamlNode& node) {
+    constexpr std::string_view kExpected = "'steps': expected an action with its parameters, as in 'service: {unit: x.service, ...}'";
+    if (!node.is_map()) {
+      fix.error(node.at, fmt::format("{}, got {}", kExpected, node.describe()));
+      return std::nullopt;
+    }
+    YamlMap map(node, fmt::format("{}: steps", fix.what()), errors_);
+    FixStep step;
+    step.for_each = expression(map, "for_each");
+    step.when = expression(map, "when");
+    for (std::size_t i = 0; i < node.members.size(); ++i) {
+      const auto& [name, value] = node.members[i];
+      if (name == "for_each" || name == "when") continue;
+      map.get(name);
+      if (!step.kind.empty()) {
+        map.error(node.key_positions[i], fmt::format("'{}': a step is one action, and this one is '{}' already", printable(name), step.kind));
+        continue;
+      }
+      step.kind = name;
+      step.at = node.key_positions[i];
+      if (!value.is_map() && !value.is_null())
+        map.error(value.at, fmt::format("'{}': expected a mapping of parameters, got {}", printable(name), value.describe()));
+      step.params = param_tree(value);
+      step.params.at = step.at;
+    }
+    if (!step.kind.empty()) return step;
+    fix.error(node.at, std::string(kExpected));
+    return std::nullopt;
+  }
+
+  ParamTree param_tree(const YamlNode& node) const {
+    ParamTree tree;
+    tree.at = node.at;
+    if (node.is_scalar()) {
+      const auto value = yaml_to_json(node);
+      tree.kind = value.is_string() ? ParamTree::Kind::text : value.is_null() ? ParamTree::Kind::null : ParamTree::Kind::scalar;
+      if (value.is_string())
+        tree.text = {node.scalar, text_start(node)};
+      else if (!value.is_null())
+        tree.json = value.dump();
+    } else if (node.is_sequence()) {
+      tree.kind = ParamTree::Kind::list;
+      for (const auto& item : node.items) tree.items.push_back(param_tree(item));
+    } else if (node.is_map()) {
+      tree.kind = ParamTree::Kind::map;
+      for (std::size_t i = 0; i < node.members.size(); ++i) {
+        tree.members.emplace_back(node.members[i].first, param_tree(node.members[i].second));
+        tree.members.back().second.at = node.key_positions[i];
+      }
+    }
+    return tree;
   }
 
   void signature(const std::string& id, const SourcePos& at, const YamlNode& node) {
@@ -301,6 +380,11 @@ class Loader {
     for (const auto& [check, caused, at] : causes_)
       if (std::find(ids.begin(), ids.end(), caused) == ids.end())
         error(at, fmt::format("check {}: 'causes': there is no check '{}'{}", check, printable(caused), did_you_mean(caused, ids)));
+    std::vector<std::string> fixes;
+    for (const auto& fix : playbook_.fixes) fixes.push_back(fix.id);
+    for (const auto& [check, wanted, at] : wanted_fixes_)
+      if (std::find(fixes.begin(), fixes.end(), wanted) == fixes.end())
+        error(at, fmt::format("check {}: 'fix': there is no fix '{}'{}", check, printable(wanted), did_you_mean(wanted, fixes)));
     check_reads();
   }
 
@@ -338,6 +422,7 @@ class Loader {
   std::map<std::string, std::pair<std::string, SourcePos>> filled_ = {};  // section -> probe
   std::vector<Reference> causes_ = {};
   std::vector<Reference> reads_ = {};
+  std::vector<Reference> wanted_fixes_ = {};
 };
 
 }  // namespace

@@ -381,7 +381,9 @@ template <>
 struct Fields<Alternative> {
   using R = Alternative;
   static constexpr auto list =
-      std::tuple{Field{"change", &R::change}, Field{"verdict", &R::verdict}, Field{"why", &R::why}};
+      std::tuple{Field{"change", &R::change}, Field{"verdict", &R::verdict}, Field{"why", &R::why},
+                 Field{"cuda", &R::cuda},     Field{"toolkit", &R::toolkit}, Field{"set", &R::set},
+                 Field{"unset", &R::unset},   Field{"caches", &R::caches}};
 };
 
 template <>

@@ -29,6 +29,9 @@ class Page {
   /// A headline: `mark` in its colour, the rest in bold, wrapped.
   void headline(Paint color, std::string_view mark, std::string_view text);
 
+  /// Lines that another page has rendered.
+  void append(std::string_view lines) { text_ += lines; }
+
   std::string take() { return std::move(text_); }
 
  private:

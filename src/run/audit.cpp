@@ -71,6 +71,7 @@ std::optional<Error> assess_host(const Auditor& auditor, const Host& host, HostP
 std::optional<Error> judge_host(const Auditor& auditor, const std::vector<DeclaredConsumer>& consumers,
                                 HostReport& report) {
   report.derived = derive(report.environment, consumers, auditor.knowledge);
+  if (auditor.planning) judge_alternatives(report.environment, consumers, auditor.knowledge, report.derived);
   auto facts = environment_to_json(report.environment);
   facts["derived"] = derived_to_json(report.derived);
   auto assessment = auditor.checks.assess(facts, auditor.check_limit);

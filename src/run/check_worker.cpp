@@ -132,10 +132,10 @@ void confine(int fd, pid_t parent, std::size_t memory_bytes) {
   set_limit(RLIMIT_NOFILE, 0);
 }
 
-[[noreturn]] void work(int fd, const std::vector<Check>& checks) {
+[[noreturn]] void work(int fd, const std::vector<Check>& checks, const std::vector<Fix>& fixes) {
   Output output(fd);
   std::vector<Error> errors;
-  const auto set = CheckSet::compile(checks, errors);
+  const auto set = CheckSet::compile(checks, fixes, errors);
   for (const auto& error : errors) output.line(dump(to_json(error)));
   output.line(set ? kReady : kFailed);
   output.flush();
@@ -157,6 +157,7 @@ void confine(int fd, pid_t parent, std::size_t memory_bytes) {
 
 struct CheckWorker::State {
   std::vector<Check> checks;
+  std::vector<Fix> fixes;
   Limits limits;
   pid_t pid = -1;
   int fd = -1;
@@ -266,7 +267,7 @@ Result<void> CheckWorker::State::launch(std::vector<Error>& errors) {
   if (pid == 0) {
     confine(line[1], parent, limits.memory_bytes);
     try {
-      work(kLine, checks);
+      work(kLine, checks, fixes);
     } catch (...) {
       ::abort();  // no memory, mostly; nothing here may unwind into the caller's frames
     }
@@ -294,10 +295,11 @@ Result<void> CheckWorker::State::launch(std::vector<Error>& errors) {
   }
 }
 
-Result<CheckWorker> CheckWorker::start(const std::vector<Check>& checks, std::vector<Error>& errors,
-                                       const Limits& limits) {
+Result<CheckWorker> CheckWorker::start(const std::vector<Check>& checks, const std::vector<Fix>& fixes,
+                                       std::vector<Error>& errors, const Limits& limits) {
   auto state = std::make_unique<State>();
   state->checks = checks;
+  state->fixes = fixes;
   state->limits = limits;
   if (auto launched = state->launch(errors); !launched) return fail(std::move(launched).error());
   return CheckWorker(std::move(state));

@@ -25,9 +25,11 @@ class CheckWorker {
 
   /// Starts the process and waits until it has compiled all checks. To be called before threads and connections exist.
   /// Errors: those of CheckSet::compile, all in `errors`; io; a compilation that did not end.
-  static Result<CheckWorker> start(const std::vector<Check>& checks, std::vector<Error>& errors, const Limits& limits);
-  static Result<CheckWorker> start(const std::vector<Check>& checks, std::vector<Error>& errors) {
-    return start(checks, errors, Limits{});
+  static Result<CheckWorker> start(const std::vector<Check>& checks, const std::vector<Fix>& fixes,
+                                   std::vector<Error>& errors, const Limits& limits);
+  static Result<CheckWorker> start(const std::vector<Check>& checks, const std::vector<Fix>& fixes,
+                                   std::vector<Error>& errors) {
+    return start(checks, fixes, errors, Limits{});
   }
 
   ~CheckWorker();

@@ -10,7 +10,7 @@
 
 #include "base/text.hpp"
 #include "transport/agent.hpp"
-#include "transport/digest.hpp"
+#include "transport/fingerprint.hpp"
 #include "transport/private_key.hpp"
 #include "transport/wire.hpp"
 

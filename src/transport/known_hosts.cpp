@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "base/base64.hpp"
+#include "base/digest.hpp"
 #include "base/text.hpp"
-#include "transport/digest.hpp"
+#include "transport/fingerprint.hpp"
 #include "transport/wire.hpp"
 
 namespace trueup::ssh {

@@ -9,7 +9,6 @@
 #include "base/text.hpp"
 #include "base/base64.hpp"
 #include "transport/descriptor.hpp"
-#include "transport/digest.hpp"
 #include "transport/wire.hpp"
 
 namespace trueup::ssh {

@@ -54,6 +54,31 @@ class CommandLine(unittest.TestCase):
         inventory = self.file("inv.yaml", "hosts: {gpu-one: {}, gpu-two: {}}\n")
         self.refused("audit", "-i", inventory, "-l", "gpu-oen", says=["gpu-oen", "did you mean 'gpu-one'"])
 
+    def test_a_plan_is_made_of_what_there_is(self):
+        facts = self.file("facts.json", '{"schema": 1, "name": "gpu1"}')
+        self.refused("plan", "--from", facts, "-o", self.file("plan.json", ""), says=["stored facts", "not saved"])
+        self.refused("plan", "--from", facts, "--only", "flashinfer.arch-set-empti",
+                     says=["--only", "did you mean 'flashinfer.arch-set-empty'"])
+        self.refused("plan", "--from", facts, "--fix", "nosuch", says=["--fix", "'nosuch'"])
+        self.refused("plan", "-o", "/no/such/directory/p.json", says=["/no/such/directory/p.json", "--out"])
+        playbook = self.file("p.yaml", """
+checks: {a.b: {title: wrong, severity: error, because: b, assert: 'false', fix: f}}
+fixes: {f: {title: t, steps: [{no_such_action: {path: /x}}]}}
+""")
+        self.refused("lint", "-p", playbook, says=[":3:32: fix f: there is no action 'no_such_action'"])
+
+    def test_a_finding_without_a_fix_is_left_out_of_the_plan(self):
+        facts = self.file("facts.json", '{"schema": 1, "name": "gpu1"}')
+        playbook = self.file("p.yaml", "checks: {a.b: {title: wrong, severity: error, because: b, assert: 'false'}}\n")
+        done = trueup("plan", "--no-store", "--from", facts, "-p", playbook, "--format", "json")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        plan = json.loads(done.stdout)
+        self.assertEqual(plan["kind"], "plan")
+        self.assertNotIn("mac", plan)
+        self.assertEqual(plan["hosts"][0]["left_out"],
+                         [{"key": "a.b", "title": "wrong", "severity": "error", "why": "no fix is known"}])
+        self.assertEqual(plan["hosts"][0]["unverified_source"], facts)
+
     def test_expressions_that_reach_out_are_refused_by_place(self):
         for expression in ["$ENV.SECRET", "env.SECRET", "input", 'import "a" as a; true', "debug", "now", "halt"]:
             with self.subTest(expression=expression):

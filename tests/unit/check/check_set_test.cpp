@@ -18,7 +18,9 @@ json facts() {
     "driver": {"loaded": "580.95"}, "derived": {"resolutions": []}})");
 }
 
-std::vector<Check> checks(const std::string& yaml) { return test::playbook("checks:\n" + yaml).checks; }
+std::vector<Check> checks(const std::string& yaml) {
+  return test::playbook("checks:\n" + yaml + "\nfixes: {tidy-up: {title: t, steps: [{file: {}}]}}\n").checks;
+}
 
 Assessment assess(const std::string& yaml, const json& of = facts()) {
   std::vector<Error> errors;
@@ -219,4 +221,131 @@ TEST_CASE("an empty expression is an error, a missing one was the loader's", "[u
 TEST_CASE("paths that the facts do not have are found without a host", "[unit][check][errors]") {
   CHECK(compile_errors(check("a", ".item.compute_cp", ", for_each: '.gpus[]'")) ==
         Texts{"p.yaml:2:60: check a: assert: '.item' has no field 'compute_cp'; did you mean 'compute_cap'?"});
+}
+
+namespace {
+
+// One check that fails for each of two disks, with `fix` for it.
+constexpr const char* kDiskCheck = R"(
+checks:
+  disk.full:
+    {title: full, severity: error, for_each: ".disks[]", assert: "false", about: .item.mount, because: b, fix: [tidy, other]}
+)";
+
+std::vector<Proposal> proposals(const std::string& fixes, const json& of = facts()) {
+  const auto playbook = test::playbook(kDiskCheck + fixes);
+  std::vector<Error> errors;
+  const auto set = CheckSet::compile(playbook.checks, playbook.fixes, errors);
+  CHECK(test::texts(errors) == Texts{});
+  REQUIRE(set.has_value());
+  const auto assessment = set->assess(of);
+  REQUIRE(assessment.has_value());
+  std::vector<Proposal> all;
+  for (const auto& finding : assessment->findings)
+    for (const auto& proposal : finding.proposals) all.push_back(proposal);
+  return all;
+}
+
+std::vector<std::string> fix_errors(const std::string& fixes) {
+  const auto playbook = test::playbook(kDiskCheck + fixes);
+  std::vector<Error> errors;
+  (void)CheckSet::compile(playbook.checks, playbook.fixes, errors);
+  return test::texts(errors);
+}
+
+const std::string kOther = "  other: {title: o, when: 'false', steps: [{file: {}}]}\n";
+
+}  // namespace
+
+TEST_CASE("a finding carries what its fixes propose", "[unit][check][fix]") {
+  const auto all = proposals(R"(
+fixes:
+  tidy:
+    title: tidy {{ .item.mount }}
+    when: .item.free_bytes < 100
+    why_not: "{{ .item.mount }} has room"
+    steps:
+      - file: {path: "{{ .item.mount }}x", mode: 420, keep: true, missing: "{{ null }}", env: {A: "{{ 1 + 1 }}", B: [x, "{{ .gpus }}"]}}
+      - service: {unit: "{{ .each.unit }}"}
+        for_each: .services[]
+        when: .each.state == "failed"
+)" + kOther);
+  REQUIRE(all.size() == 4);
+  CHECK(all[0].fix == "tidy");
+  CHECK(all[0].title == "tidy /");
+  CHECK(all[0].fit == Proposal::Fit::yes);
+  REQUIRE(all[0].steps.size() == 2);
+  CHECK(all[0].steps[0].kind == "file");
+  CHECK(json::parse(all[0].steps[0].params) ==
+        json({{"path", "/x"}, {"mode", 420}, {"keep", true}, {"env", {{"A", 2}, {"B", json::array({"x", facts()["gpus"]})}}}}));
+  CHECK(all[0].steps[1] == ProposedStep{"service", R"({"unit":"a.service"})"});
+  CHECK(all[1] == Proposal{"other", "o", Proposal::Fit::no, "it does not fit here", {}});
+  CHECK(all[2] == Proposal{"tidy", "tidy /data", Proposal::Fit::no, "/data has room", {}});
+}
+
+TEST_CASE("what a fix cannot tell is no proposal", "[unit][check][fix]") {
+  const auto why = [&](const std::string& rest) {
+    const auto all = proposals("fixes:\n  tidy: {title: t, " + rest + "}\n" + kOther);
+    REQUIRE(all.size() == 4);
+    CHECK(all[0].fit == Proposal::Fit::unknown);
+    CHECK(all[0].steps.empty());
+    return all[0].why;
+  };
+  CHECK(why("when: 'null', steps: [{file: {}}]") == "whether it fits is not known");
+  CHECK(why("when: '.item.mount + 1 == 2', steps: [{file: {}}]").starts_with("when: "));
+  CHECK(why("steps: [{file: {}, when: 'null'}]") == "file: when: not known (null)");
+  CHECK(why("steps: [{file: {path: '/a/{{ .caches }}'}}]") == "file.path: not known (null)");
+  CHECK(why("steps: [{file: {path: '{{ .gpus[].index }}'}}]") == "file.path: gives more than one value");
+  CHECK(why("steps: [{file: {path: '{{ empty }}'}}]") == "file.path: gives no value");
+}
+
+TEST_CASE("a fix is given the best cure of the library that the check looked at", "[unit][check][fix]") {
+  auto of = facts();
+  const auto alternative = [](const char* verdict, const char* cuda) {
+    return json{{"change", "c"}, {"verdict", verdict}, {"why", ""}, {"cuda", cuda}, {"toolkit", ""}, {"set", {{"A", "b"}}}, {"unset", json::array()}, {"caches", {"/c1", "/c2"}}};
+  };
+  of["derived"]["resolutions"] = {
+      {{"consumer", "unit a"}, {"library", "triton"}, {"alternatives", {alternative("proper", "1.0")}}},
+      {{"consumer", "unit a"}, {"library", "flashinfer"}, {"alternatives", {alternative("stop_gap", "12.9"), alternative("proper", "13.0"), alternative("proper", "13.1")}}},
+      {{"consumer", "unit b"}, {"library", "flashinfer"}, {"alternatives", json::array()}}};
+  const auto playbook = test::playbook(R"(
+checks:
+  c: {title: t, severity: error, for_each: '.derived.resolutions[] | select(.library == "flashinfer")', assert: "false",
+      about: .item.consumer, because: b, fix: newer}
+fixes:
+  newer:
+    title: CUDA {{ $advice.cuda }}
+    when: $advice != null
+    steps:
+      - cuda_toolkit: {version: "{{ $advice.cuda }}", env: "{{ $advice.set }}"}
+      - cache: {path: "{{ .each }}"}
+        for_each: $advice.caches[]
+)");
+  std::vector<Error> errors;
+  const auto set = CheckSet::compile(playbook.checks, playbook.fixes, errors);
+  REQUIRE(test::texts(errors) == Texts{});
+  const auto findings = set->assess(of)->findings;
+  REQUIRE(findings.size() == 2);
+  CHECK(findings[0].proposals.front().title == "CUDA 13.0");
+  CHECK(findings[0].proposals.front().steps ==
+        std::vector<ProposedStep>{{"cuda_toolkit", R"({"env":{"A":"b"},"version":"13.0"})"},
+                                  {"cache", R"({"path":"/c1"})"},
+                                  {"cache", R"({"path":"/c2"})"}});
+  CHECK(findings[1].proposals.front().fit == Proposal::Fit::no);
+}
+
+TEST_CASE("wrong expressions of a fix are found at their place", "[unit][check][fix]") {
+  CHECK(fix_errors("fixes:\n  tidy: {title: '{{ .item.mont }}', steps: [{file: {path: '{{ $advice.cud }}'}}]}\n" + kOther) ==
+        Texts{"p.yaml:6:26: fix tidy: title: '.item' has no field 'mont'; did you mean 'mount'? (with what check disk.full gives it)",
+              "p.yaml:6:70: fix tidy: file.path: '$advice' has no field 'cud'; did you mean 'cuda'? (with what check disk.full gives it)"});
+  CHECK(fix_errors("fixes:\n  tidy: {title: t, steps: [{file: {path: 'a{{ .each.index | nosuch }}'}, for_each: '.gpus[]'}]}\n" + kOther) ==
+        Texts{"p.yaml:6:61: fix tidy: file.path: nosuch/0 is not defined"});
+  CHECK(fix_errors("fixes:\n  tidy: {title: t, steps: [{file: {path: '{{ $ENV.HOME }}'}}]}\n" + kOther).size() == 1);
+  CHECK(fix_errors("fixes:\n  tidy: {title: t, when: '{{ true }}', steps: [{file: {path: '{{ .each }}'}}]}\n" + kOther).size() == 2);
+  // Checks are given no advice.
+  const auto playbook = test::playbook("checks:\n" + check("a", "$advice") + "fixes:\n" + kOther);
+  std::vector<Error> errors;
+  CHECK_FALSE(CheckSet::compile(playbook.checks, playbook.fixes, errors));
+  REQUIRE_FALSE(errors.empty());
+  CHECK(errors.front().message == "check a: assert: $advice is not defined");
 }

@@ -19,6 +19,6 @@ TEST_CASE("the playbooks that trueup ships are right", "[unit][check][playbook]"
   Errors errors;
   const auto playbook = load_playbooks(paths, test::TextFiles(files), errors);
   CHECK(test::texts(errors) == std::vector<std::string>{});
-  (void)CheckSet::compile(playbook.checks, errors);
+  (void)CheckSet::compile(playbook.checks, playbook.fixes, errors);
   CHECK(test::texts(errors) == std::vector<std::string>{});
 }

@@ -72,6 +72,47 @@ TEST_CASE("the incident's alternatives are judged as careful operators judge the
                        [](const Alternative& a, const Alternative& b) { return a.verdict > b.verdict; }));
 }
 
+TEST_CASE("alternatives say what a fix would have to do", "[unit][derive][alternatives]") {
+  auto facts = test::derive_case("ct200").facts;
+  const auto fault = judged(facts, "flashinfer");
+  INFO(lines(fault));
+  const auto& best = fault.alternatives.front();
+  CHECK(best.cuda == "13.0");
+  CHECK(best.toolkit == "/usr/local/cuda-13.0");
+  CHECK(best.set == Variables{{"CUDA_HOME", "/usr/local/cuda-13.0"}});
+  CHECK(best.unset.empty());
+  CHECK(find(fault, "FLASHINFER_CUDA_ARCH_LIST=\"12.0a\"")->set == Variables{{"FLASHINFER_CUDA_ARCH_LIST", "12.0a"}});
+  CHECK(find(fault, ".cache/flashinfer removed")->caches == std::vector<std::string>{"/root/.cache/flashinfer"});
+  for (const auto* part : {"gate patched out", "/usr/local/cuda pointed to"}) {  // no action does these
+    const auto* each = find(fault, part);
+    CHECK((each->cuda.empty() && each->toolkit.empty() && each->set.empty() && each->caches.empty()));
+  }
+
+  // It is there already: nothing is to be installed.
+  auto toolkit = facts["toolkits"][0];
+  toolkit["path"] = "/usr/local/cuda-13.0";
+  toolkit["version"] = "13.0";
+  toolkit["reached_by"] = json::array();
+  facts["toolkits"].push_back(toolkit);
+  const auto pinned = judged(facts, "flashinfer").alternatives.front();
+  CHECK(pinned.change == "CUDA_HOME=/usr/local/cuda-13.0 in sglang-k26.service");
+  CHECK(pinned.cuda.empty());
+  CHECK(pinned.toolkit == "/usr/local/cuda-13.0");
+  CHECK(pinned.set.size() == 1);
+
+  // Somebody's process names it, or it cannot be trusted: it is judged, and no fix leads the service there.
+  for (const auto* path : {"/home/mallory/cuda", "/usr/local/cuda-13.0"}) {
+    auto& last = facts["toolkits"].back();
+    last["path"] = path;
+    last["kind"] = std::string_view(path).starts_with("/home") ? "named" : "local";
+    last["unknown"] = last["kind"] == "named" ? json::object() : json{{"version", "not trusted to run as root"}};
+    for (const auto& each : judged(facts, "flashinfer").alternatives) {
+      CHECK(each.toolkit != "/home/mallory/cuda");
+      for (const auto& [name, value] : each.set) CHECK(value.find("mallory") == std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("moving the default link is rejected where others build with it", "[unit][derive][alternatives]") {
   auto facts = test::derive_case("ct200").facts;
   auto other = facts["services"][0];

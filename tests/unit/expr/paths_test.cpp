@@ -13,7 +13,7 @@ std::string wrong(std::string_view text, std::string_view for_each = "") {
   const auto items = tokenize_jq(for_each);
   const auto item = for_each.empty() ? JqType{} : check_paths(items, {}, problems);
   REQUIRE(problems.empty());
-  check_paths(tokenize_jq(text), item, problems);
+  check_paths(tokenize_jq(text), {.item = item}, problems);
   std::string all;
   for (const auto& problem : problems) all += (all.empty() ? "" : " | ") + std::to_string(problem.offset) + ": " + problem.message;
   return all;

@@ -65,6 +65,16 @@ checks:
   gpus.other: {title: t, severity: '{{ "info" }}', assert: 'true', because: b}
 signatures:
   xid: {pattern: 'Xid .*: [0-9]+', meaning: the driver gave up}
+fixes:
+  tidy:
+    title: Tidy up {{ .item.name }}
+    when: .item.index > 0
+    why_not: the first one stays
+    steps:
+      - file: {path: "/etc/{{ .item.name }}", mode: 420, content: "{{ .item.uuid }}", owner: , parts: [1, "{{ 2 }}"]}
+      - cache: {path: "{{ .each }}"}
+        for_each: .item.mig_devices[]
+        when: .each != ""
 )");
   REQUIRE(p.probes.size() == 1);
   const auto& gpus = p.probes.front();
@@ -96,6 +106,41 @@ signatures:
   CHECK(some.tags == Texts{"fast"});
   CHECK(p.signatures.front().meaning == "the driver gave up");
   CHECK(p.files == Texts{"p.yaml"});
+  CHECK(p.digests.at("p.yaml").size() == 64);
+  REQUIRE(p.fixes.size() == 1);
+  const auto& tidy = p.fixes.front();
+  CHECK(tidy.title.text == "Tidy up {{ .item.name }}");
+  CHECK(tidy.when->text == ".item.index > 0");
+  CHECK(tidy.why_not->text == "the first one stays");
+  REQUIRE(tidy.steps.size() == 2);
+  const auto& file = tidy.steps[0];
+  CHECK(file.kind == "file");
+  CHECK(to_string(file.at) == "p.yaml:44:9");
+  CHECK_FALSE(file.for_each);
+  REQUIRE(file.params.members.size() == 5);
+  CHECK(file.params.members[0].first == "path");
+  CHECK(file.params.members[0].second.text.text == "/etc/{{ .item.name }}");
+  CHECK(to_string(file.params.members[0].second.text.at) == "p.yaml:44:23");
+  CHECK(to_string(file.params.members[1].second.at) == "p.yaml:44:47");
+  CHECK(file.params.members[1].second.json == "420");
+  CHECK(file.params.members[3].second.kind == ParamTree::Kind::null);
+  CHECK(file.params.members[4].second.items[0].json == "1");
+  CHECK(file.params.members[4].second.items[1].text.text == "{{ 2 }}");
+  CHECK(tidy.steps[1].for_each->text == ".item.mig_devices[]");
+  CHECK(tidy.steps[1].when->text == ".each != \"\"");
+}
+
+TEST_CASE("every mistake in a fix is named at its place", "[unit][load][playbook]") {
+  CHECK(errors_of("fixes:\n  a: {title: t, steps: [], stpes: x}\n  b: {steps: [x, {}, {file: {}, cache: {}}, {file: x}]}\n") ==
+        Texts{"p.yaml:2:24: fix a: 'steps': expected a list of steps, got an empty list",
+              "p.yaml:2:28: fix a: unknown key 'stpes'; did you mean 'steps'?",
+              "p.yaml:3:6: fix b: 'title' is missing",
+              "p.yaml:3:15: fix b: 'steps': expected an action with its parameters, as in 'service: {unit: x.service, ...}', got 'x'",
+              "p.yaml:3:18: fix b: 'steps': expected an action with its parameters, as in 'service: {unit: x.service, ...}'",
+              "p.yaml:3:33: fix b: steps: 'cache': a step is one action, and this one is 'file' already",
+              "p.yaml:3:52: fix b: steps: 'file': expected a mapping of parameters, got 'x'"});
+  CHECK(errors_of("checks:\n" + check(", fix: [tidy-upp]") + "fixes:\n  tidy-up: {title: t, steps: [{file: {}}]}\n  tidy-up2: {title: t, steps: [{file: {}}]}\n") ==
+        Texts{"p.yaml:2:68: check a: 'fix': there is no fix 'tidy-upp'; did you mean 'tidy-up'?"});
 }
 
 TEST_CASE("every mistake in a probe is named at its place", "[unit][load][playbook]") {
@@ -149,9 +194,9 @@ TEST_CASE("every mistake in a check is named at its place", "[unit][load][playbo
         Texts{"p.yaml:2:76: check a: 'needs': the environment has no section 'cahes'; did you mean 'caches'?",
               "p.yaml:2:121: check a: 'evidence': expected a text or a list of texts, got a mapping",
               "p.yaml:2:97: check a: 'causes': a check does not explain itself",
-              "p.yaml:2:131: check a: 'fix': '-x': expected lower-case letters, digits, '.', '_' and '-', not beginning with a sign",
               "p.yaml:2:101: check a: unknown key 'asert'; did you mean 'assert'?",
-              "p.yaml:2:93: check a: 'causes': there is no check 'aa'; did you mean 'a'?"});
+              "p.yaml:2:93: check a: 'causes': there is no check 'aa'; did you mean 'a'?",
+              "p.yaml:2:131: check a: 'fix': there is no fix '-x'"});
   CHECK(errors_of("checks: {a: {severity: eror}}\n") ==
         Texts{"p.yaml:1:13: check a: 'title' is missing",
               "p.yaml:1:24: check a: 'severity': expected one of error, warning, info, got 'eror'; did you mean 'error'?",

@@ -32,7 +32,7 @@ std::string how_it_ends(const std::string& assertion, std::chrono::milliseconds 
   std::vector<Error> errors;
   CheckWorker::Limits limits;
   limits.memory_bytes = 256U << 20U;
-  const auto worker = CheckWorker::start(checks(assertion), errors, limits);
+  const auto worker = CheckWorker::start(checks(assertion), {}, errors, limits);
   if (!worker) return "refused: " + to_string(errors.front());
   const auto assessment = worker->assess(kFacts, limit);
   if (assessment) return "went through";
@@ -47,7 +47,7 @@ bool has_children() { return ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != EC
 TEST_CASE("the worker says what the check set says", "[process][check_worker]") {
   std::vector<Error> errors;
   const auto list = checks(".os.id == \"debian\"");
-  const auto worker = CheckWorker::start(list, errors);
+  const auto worker = CheckWorker::start(list, {}, errors);
   const auto set = CheckSet::compile(list, errors);
   REQUIRE(errors.empty());
   for (int host = 0; host < 3; ++host) {
@@ -58,6 +58,20 @@ TEST_CASE("the worker says what the check set says", "[process][check_worker]") 
     CHECK(theirs->findings.front().key() == ours->findings.front().key());
     CHECK(theirs->held == ours->held);
   }
+}
+
+TEST_CASE("the worker brings what fixes propose", "[process][check_worker]") {
+  const auto playbook = test::playbook(R"(
+checks: {a: {title: t, severity: error, because: b, assert: 'false', fix: f}}
+fixes: {f: {title: 'on {{ .os.id }}', steps: [{file: {path: '/etc/{{ .os.id }}'}}]}}
+)");
+  std::vector<Error> errors;
+  const auto worker = CheckWorker::start(playbook.checks, playbook.fixes, errors);
+  REQUIRE(errors.empty());
+  const auto findings = worker->assess(kFacts, 10s)->findings;
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].proposals ==
+        std::vector<Proposal>{{"f", "on debian", Proposal::Fit::yes, "", {{"file", R"({"path":"/etc/debian"})"}}}});
 }
 
 TEST_CASE("an expression that never ends is stopped by name", "[process][check_worker]") {
@@ -71,7 +85,7 @@ TEST_CASE("an expression that never ends is stopped by name", "[process][check_w
 
 TEST_CASE("facts that keep a check busy cost no other host its judgement", "[process][check_worker]") {
   std::vector<Error> errors;
-  const auto worker = CheckWorker::start(checks("if .os.id == \"debian\" then true else (def f: f; f) end"), errors);
+  const auto worker = CheckWorker::start(checks("if .os.id == \"debian\" then true else (def f: f; f) end"), {}, errors);
   REQUIRE(worker.has_value());
   auto endless = kFacts;
   endless["os"]["id"] = "other";
@@ -91,7 +105,7 @@ TEST_CASE("facts that keep a check busy cost no other host its judgement", "[pro
 
 TEST_CASE("hosts that keep a check busy on purpose end the run at last", "[process][check_worker]") {
   std::vector<Error> errors;
-  const auto worker = CheckWorker::start(checks("if .os.id == \"debian\" then true else (def f: f; f) end"), errors);
+  const auto worker = CheckWorker::start(checks("if .os.id == \"debian\" then true else (def f: f; f) end"), {}, errors);
   REQUIRE(worker.has_value());
   auto endless = kFacts;
   endless["os"]["id"] = "other";
@@ -123,7 +137,7 @@ TEST_CASE("nothing of ours is left in the worker to leak", "[process][check_work
   ::setenv("TRUEUP_TEST_SECRET", "hunter2", 1);
   const int file = ::dup(1);
   std::vector<Error> errors;
-  const auto worker = CheckWorker::start(checks("true"), errors);
+  const auto worker = CheckWorker::start(checks("true"), {}, errors);
   REQUIRE(worker.has_value());
   // Our only child; its state is read the way anyone could.
   std::string children = test::read_file("/proc/self/task/" + std::to_string(::getpid()) + "/children");

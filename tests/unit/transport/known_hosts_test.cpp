@@ -2,7 +2,7 @@
 
 #include "support/cases.hpp"
 #include "support/catch.hpp"
-#include "transport/digest.hpp"
+#include "transport/fingerprint.hpp"
 #include "transport/private_key.hpp"
 #include "transport/wire.hpp"
 

@@ -1,0 +1,240 @@
+#include "cli/plan_command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "action/action.hpp"
+#include "action/scripts.hpp"
+#include "base/text.hpp"
+#include "cli/auditing.hpp"
+#include "cli/history.hpp"
+#include "cli/plan_key.hpp"
+#include "cli/terminal.hpp"
+#include "derive/what_if.hpp"
+#include "plan/host_plan.hpp"
+#include "plan/plan_file.hpp"
+
+namespace trueup {
+namespace {
+
+std::string step_id(std::size_t number) { return fmt::format("step-{:02}", number + 1); }
+
+/// The inspect scripts of a draft, as probes.
+std::vector<Probe> inspections(const PlanDraft& draft) {
+  std::vector<Probe> probes;
+  for (std::size_t i = 0; i < draft.steps.size(); ++i) {
+    const auto script = draft.steps[i].kind->inspect(draft.steps[i].params);
+    Probe probe;
+    probe.id = step_id(i);
+    probe.limit = script.limit;
+    probe.script = std::string(kActionLibrary) + script.text;
+    probes.push_back(std::move(probe));
+  }
+  return probes;
+}
+
+InspectedStep inspected_step(const std::vector<ProbeOutput>& outputs, const std::string& id) {
+  const auto found =
+      std::find_if(outputs.begin(), outputs.end(), [&](const ProbeOutput& each) { return each.id == id; });
+  if (found == outputs.end()) return {{}, "it was not inspected"};
+  if (found->status == ProbeStatus::ok) return {found->output, {}};
+  if (found->status == ProbeStatus::unknown && !found->detail.empty()) return {{}, found->detail};
+  return {{},
+          fmt::format("could not be inspected: {}{}{}", to_string(found->status), found->detail.empty() ? "" : ": ",
+                      found->detail)};
+}
+
+/// What one host's draft came to when its steps were inspected.
+struct Inspection {
+  std::optional<Error> error;
+  std::vector<InspectedStep> steps;
+};
+
+/// Inspects each host's steps; hosts with equal ones travel together. Returns why the run ended early, if it did.
+std::optional<Error> inspect_hosts(const Prepared& prepared, const Options& options,
+                                   const std::vector<PlanDraft>& drafts, std::vector<Inspection>& inspections_made) {
+  std::map<std::vector<std::string>, std::vector<std::size_t>> groups;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    if (drafts[i].steps.empty()) continue;
+    std::vector<std::string> scripts;
+    for (auto& probe : inspections(drafts[i])) scripts.push_back(std::move(probe.script));
+    groups[std::move(scripts)].push_back(i);
+    ++count;
+  }
+  ProgressLine progress(options.quiet, count);
+  for (const auto& [scripts, members] : groups) {
+    Playbook steps;
+    steps.probes = inspections(drafts[members.front()]);
+    std::vector<Host> hosts;
+    for (const auto member : members) hosts.push_back(prepared.hosts[member]);
+    const auto stopped = probe_hosts(
+        hosts, steps, prepared.probing,
+        [&](HostProbing probing) -> std::optional<Error> {
+          auto& made = inspections_made[members[probing.host]];
+          made.error = std::move(probing.error);
+          for (const auto& probe : steps.probes) made.steps.push_back(inspected_step(probing.outputs, probe.id));
+          progress.clear();
+          progress.host_done(hosts[probing.host].name, made.error ? "not inspected" : "inspected");
+          return std::nullopt;
+        },
+        [&](const Progress& now) { progress.update(now); });
+    progress.clear();
+    if (stopped) return stopped;
+  }
+  return std::nullopt;
+}
+
+/// The findings that the host has when all that is planned is done, as far as the model can tell.
+Result<std::vector<PlannedFinding>> foretell(const Prepared& prepared, std::size_t index, const HostReport& today,
+                                             const std::vector<Change>& changes) {
+  HostReport then;
+  then.name = today.name;
+  then.environment = today.environment;
+  auto consumers = prepared.hosts[index].consumers;
+  for (const auto& change : changes) {
+    then.environment = with_change(std::move(then.environment), change);
+    consumers = with_change(std::move(consumers), change);
+  }
+  (void)judge_host(prepared.auditor, consumers, then);
+  if (then.error) return fail(*then.error);
+  return what_remains(today.assessment, then.assessment, changes);
+}
+
+HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& host, const PlanDraft& draft,
+                 const Inspection& inspection) {
+  if (host.status == HostStatus::unreachable || (host.error && draft.steps.empty()))
+    return refused_plan(host.name, host.error ? to_string(*host.error) : std::string("it was not looked at"), draft);
+  if (inspection.error) return refused_plan(host.name, to_string(with_context(*inspection.error, "inspecting")), draft);
+  const bool is_offline = !host.unverified_source.empty();
+  if (!is_offline && !draft.steps.empty() && inspection.steps.empty())
+    return refused_plan(host.name, "it was not inspected", draft);
+  auto made = make_host_plan(host.name, draft, inspection.steps, {host.environment, prepared.auditor.knowledge});
+  made.plan.unverified = host.unverified_source;
+  if (is_offline || made.plan.steps.empty()) return std::move(made.plan);
+  auto remaining = foretell(prepared, index, host, made.changes);
+  if (!remaining)
+    return refused_plan(host.name, "what would be left cannot be foretold: " + to_string(remaining.error()), draft);
+  made.plan.remaining = *std::move(remaining);
+  return std::move(made.plan);
+}
+
+std::string own_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return own_account().name;
+  return fmt::format("{}@{}", own_account().name, name.data());
+}
+
+/// Names on the command line that name nothing must not plan less than was meant.
+Errors unknown_names(const Options& options, const Playbook& playbook) {
+  std::vector<std::string> checks, fixes;
+  for (const auto& check : playbook.checks) checks.push_back(check.id);
+  for (const auto& fix : playbook.fixes) fixes.push_back(fix.id);
+  Errors errors;
+  const auto require = [&](const std::vector<std::string>& names, const std::vector<std::string>& known,
+                           const char* option) {
+    for (const auto& name : names) {
+      const auto id = name.substr(0, name.find('@'));
+      if (std::find(known.begin(), known.end(), id) == known.end())
+        errors.push_back(Error{ErrorKind::usage,
+                               fmt::format("{}: there is no '{}'{}", option, printable(id), did_you_mean(id, known)),
+                               {},
+                               {},
+                               {}});
+    }
+  };
+  require(options.only, checks, "--only");
+  require(options.exclude, checks, "--exclude");
+  require(options.fixes, fixes, "--fix");
+  return errors;
+}
+
+}  // namespace
+
+int plan(Options options) {
+  options.planning = true;
+  if (is_offline(options) && !options.plan_file.empty())
+    return report_errors({Error{ErrorKind::usage,
+                                "-o: a plan made from stored facts is not saved",
+                                {},
+                                {},
+                                "nobody vouches for a file; plan against the hosts themselves"}});
+  if (auto errors = unwritable({Output{"", options.plan_file}}); !errors.empty()) {
+    errors.front().context = {"--out"};
+    return report_errors(errors);
+  }
+  int status = 0;
+  const auto prepared = prepare(options, status);
+  if (!prepared) return status;
+  if (const auto errors = unknown_names(options, prepared->auditor.playbook); !errors.empty())
+    return report_errors(errors);
+  std::optional<Secret> key;
+  if (!options.plan_file.empty()) {
+    auto loaded = load_plan_key(options.plan_key);
+    if (!loaded) return report_errors({loaded.error()});
+    key = *std::move(loaded);
+  }
+
+  auto report = run_audit(*prepared, options);
+  report.kind = "plan";
+  const PlanWishes wishes{options.fail_on, options.only, options.exclude, options.fixes};
+  std::vector<PlanDraft> drafts;
+  for (const auto& host : report.hosts) drafts.push_back(draft_plan(host.assessment, wishes, find_action));
+  std::vector<Inspection> inspections_made(drafts.size());
+  if (!is_offline(options) && !report.stopped)
+    report.stopped = inspect_hosts(*prepared, options, drafts, inspections_made);
+  report.finished = std::chrono::system_clock::now();
+
+  Plan plan;
+  plan.id = fmt::format("{}-{}", make_run_id(report.started), random_hex(4));
+  plan.version = TRUEUP_VERSION;
+  plan.made_by = own_name();
+  plan.created = std::chrono::floor<std::chrono::seconds>(report.started);
+  plan.expires = plan.created + kPlanLifetime;
+  plan.playbooks = prepared->auditor.digests;
+  for (std::size_t i = 0; i < drafts.size(); ++i)
+    plan.hosts.push_back(plan_of(*prepared, i, report.hosts[i], drafts[i], inspections_made[i]));
+
+  int exit = exit_status(report, plan, options.detailed_exitcode);
+  std::string saved_to;
+  if (key && !report.stopped) {
+    if (const auto written = write_file(options.plan_file, plan_to_json(plan, key->reveal())); written) {
+      saved_to = options.plan_file;
+    } else {
+      print_error(written.error());
+      exit = kToolFailed;
+    }
+  }
+  exit = write_outputs(report, options,
+                       {[&](const TableOptions& table) { return render_plan(plan, saved_to, table); },
+                        [&] { return render_plan_json(plan); }},
+                       exit);
+  auto record = record_of(report, exit);
+  record.plan = plan.id;
+  remember(options, record);
+  return exit;
+}
+
+void add_plan_key(CLI::App& command, Options& options) {
+  command.add_option("--plan-key", options.plan_key,
+                     "file of the key that seals plans, for controllers that share them; default: this account's own");
+}
+
+void add_plan_options(CLI::App& command, Options& options) {
+  command.add_option("-o,--out", options.plan_file, "save the plan for `trueup apply`");
+  command.add_flag("--detailed-exitcode", options.detailed_exitcode, "exit with 5 where something would change");
+  const auto add_names = [&](const char* name, std::vector<std::string>& into, const char* help) {
+    command.add_option(name, into, help)->delimiter(',')->allow_extra_args(false);
+  };
+  add_names("--only", options.only, "only what cures these: checks, or findings as CHECK@ABOUT");
+  add_names("--exclude", options.exclude, "not what cures these");
+  add_names("--fix", options.fixes, "no fixes but these");
+  add_plan_key(command, options);
+}
+
+}  // namespace trueup

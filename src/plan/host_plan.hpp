@@ -1,0 +1,49 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "derive/knowledge.hpp"
+#include "derive/what_if.hpp"
+#include "plan/draft.hpp"
+#include "trueup/environment.hpp"
+#include "trueup/plan.hpp"
+
+// From what was inspected on a host to its plan, and what becomes of the host by it. Pure.
+
+namespace trueup {
+
+/// What the inspect script of one step gave.
+struct InspectedStep {
+  Inspected text;
+  std::string error;  ///< why it could not be looked at; empty: it could
+};
+
+/// A host's plan, and what its steps change in the model, in their order.
+struct HostDraft {
+  HostPlan plan;
+  std::vector<Change> changes;
+};
+
+/// What the facts of a host say against a plan for it.
+struct GuardedHost {
+  const Environment& environment;
+  const Knowledge& knowledge;
+  bool can_drain = false;  ///< the inventory has a `before_host` that drains it
+};
+
+/// The steps that are still needed, with their differences. `inspected`: one for each step of the draft, or none at all
+/// where the host was not looked at (its facts came from a file): all steps stand then. Something that was not seen, or
+/// a guard, refuses the whole host.
+HostDraft make_host_plan(const std::string& name, const PlanDraft& draft, const std::vector<InspectedStep>& inspected,
+                         const GuardedHost& host);
+
+/// A host for which no plan can be made. The findings that count are left out with it.
+HostPlan refused_plan(const std::string& name, std::string why, const PlanDraft& draft = {});
+
+/// What the assessment of the predicted host says, without what the restart of a unit ends: a finding about a unit that
+/// starts anew, which today only follows from findings that are gone then. Info findings are not told.
+std::vector<PlannedFinding> what_remains(const Assessment& before, const Assessment& predicted,
+                                         const std::vector<Change>& changes);
+
+}  // namespace trueup
