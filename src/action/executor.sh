@@ -190,7 +190,7 @@ see() {
 }
 
 # clean: one line for the journal.
-clean() { tr '\000-\037\177' ' ' | cut -c 1-300; }
+clean() { tr '\000-\011\013-\037\177' ' ' | cut -c 1-300; }
 
 # run_script NN WHICH: its exit status; `why`, where that is not 0. One that takes too long is ended with all that it started.
 run_script() {
@@ -219,6 +219,8 @@ run_script() {
   fi
   [ "$status" != 222 ] || errors=$out  # lib.sh: unknown REASON
   said=$(tail -n 20 "$errors" 2>/dev/null | (. "$dir/lib" && redact) | grep -v '^[[:space:]]*$' | tail -n 1 | clean)
+  # A full disk also swallows what the script says of it.
+  [ "$said" ] || said=$(df -Pk "$dir" 2>/dev/null | awk 'NR == 2 && $4 < 64 { print "no space left on " $6 }')
   why=$why${said:+": $said"}
   shrink "$out"
   shrink "$errors"

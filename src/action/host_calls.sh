@@ -25,7 +25,16 @@ open_stage() {
   head -c 65536 /dev/zero >"$stage/reserve" || exit 1
 }
 
-# start_run PARTS: begins, once all parts of the stage were written, each of which says so on standard input.
+# A node of Kubernetes: what runs on it is the scheduler's, who would start it again in the middle of everything.
+is_kubernetes_node() {
+  [ ! -e /etc/kubernetes/kubelet.conf ] || return 0
+  for _file in /proc/[0-9]*/comm; do
+    { read -r _name <"$_file"; } 2>/dev/null && [ "$_name" = kubelet ] && return 0
+  done
+  return 1
+}
+
+# start_run PARTS [drained]: begins, once all parts of the stage were written, each of which says so on standard input.
 start_run() {
   umask 077
   parts=0 refused=
@@ -37,6 +46,8 @@ start_run() {
   done
   [ "$parts" = "$1" ] || refused=${refused:-"disk-full cannot write $stage: $(df -Pk "$state" 2>/dev/null | tail -n 1)"}
   [ "$refused" ] || open_state
+  [ "$refused" ] || [ "$2" ] || ! is_kubernetes_node ||
+    refused="kubernetes this is a Kubernetes node, and the inventory gives no before_host program that drains it"
   if [ "$refused" ]; then printf 'refused %s\n' "$refused"; else launch "$stage" apply; fi
   # A stage that became the run is no longer here; one whose executor gave no answer may still become it.
   [ "$unanswered" ] || rm -rf "$stage"
@@ -119,6 +130,7 @@ look_at_run() {
   printf 'run %s\nlives %s\n' "${1##*/}" "$lives"
   sed 's/^/about /' "$1/about"
   sed 's/^/step /' "$1/steps"
+  sed 's/^/expects /' "$1/expects"
   [ ! -e "$1/journal" ] || sed 's/^/journal /' "$1/journal"
   # What the last step that went wrong printed.
   nn=$(sed -nE 's/^[0-9]+ (failed|stuck) ([0-9][0-9]).*/\2/p' "$1/journal" 2>/dev/null | tail -n 1)
@@ -166,7 +178,7 @@ prune_runs() {
     release_lock
   done
   # What runs that never began left behind, a day ago or earlier.
-  find "$state"/.[!.]* "$state"/runs/.[!.]* -prune -mtime +0 -exec rm -rf {} + 2>/dev/null
+  find "$state"/.[!.]* "$state"/runs/.[!.]* -prune -mtime +0 -exec rm -rf {} + 2>/dev/null || :
 }
 
 prune_steps() {

@@ -161,6 +161,10 @@ Result<std::vector<Probe>> start_calls(const HostRun& run, const RunCall& call) 
     if (!step.prune.text.empty()) add_script(parts, number, "prune", step.prune);
   }
   parts.add("steps", steps);
+  std::string expects;
+  for (const auto& key : run.cures) expects += fmt::format("cures {}\n", printable(key));
+  for (const auto& key : run.remaining) expects += fmt::format("remains {}\n", printable(key));
+  parts.add("expects", expects);
 
   auto own = call;
   own.run = run.run;
@@ -170,7 +174,7 @@ Result<std::vector<Probe>> start_calls(const HostRun& run, const RunCall& call) 
     calls.push_back(make_call(fmt::format("part-{}", i + 1), own, parts.texts()[i], 20s));
     if (i > 0) calls.back().reads = {calls[i - 1].id};  // in order: they append
   }
-  auto start = make_call("start", own, fmt::format("start_run {}", calls.size()), 60s);
+  auto start = make_call("start", own, fmt::format("start_run {}{}", calls.size(), run.drained ? " drained" : ""), 60s);
   for (const auto& part : calls) start.reads.push_back(part.id);
   calls.push_back(std::move(start));
   return calls;
@@ -278,6 +282,11 @@ Result<std::vector<RunOnHost>> read_runs(const ProbeOutput& output) {
     if (what == "step") {
       take_word(line);
       current().steps.push_back(printable(line));
+    }
+    if (what == "expects") {
+      const auto which = take_word(line);
+      if (which == "cures") current().cures.emplace_back(line);
+      if (which == "remains") current().remaining.emplace_back(line);
     }
     if (what == "about") {
       const auto equals = line.find('=');

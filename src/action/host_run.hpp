@@ -30,9 +30,11 @@ struct HostRun {
   std::string host;
   std::string by;       ///< user@controller
   bool keep = false;    ///< a step that fails is left as it is, and so are those before it
+  bool drained = false; ///< a before_host program ran: only then may this be a node of Kubernetes
   std::chrono::sys_seconds started{};
   std::string library;  ///< what stands in front of every step's script
   std::vector<RunStep> steps;
+  std::vector<std::string> cures, remaining;  ///< keys of findings: what the closing audit is compared with, also after `resume`
 };
 
 /// Who asks, of which run, and where the host keeps it. `nonce`: hex digits, new for every call.
@@ -93,7 +95,8 @@ RunJournal parse_journal(std::string_view text, bool lives);
 /// What a host says to a call.
 struct CallAnswer {
   enum class Kind { done, refused, unanswered } kind = Kind::done;
-  std::string code;  ///< of a refusal: lock-held, left-behind, used, later-run, no-run, no-state, state-unsafe, disk-full, no-tool
+  std::string code;  ///< of a refusal: lock-held, left-behind, used, later-run, no-run, no-state, state-unsafe, disk-full,
+                     ///< no-tool, kubernetes, not-applied
   std::string words; ///< for people; of `done`: `started`, `already applied`, `verified`, ...
 };
 
@@ -106,6 +109,7 @@ struct RunOnHost {
   bool lives = false;
   std::map<std::string, std::string> about;
   std::vector<std::string> steps;    ///< `KIND OBJECT`
+  std::vector<std::string> cures, remaining;  ///< keys of findings, as the plan had them
   std::string journal_text;
   RunJournal journal;
   std::vector<std::string> outputs;  ///< what the step that went wrong printed last, each line behind `NN.EVENT `
