@@ -345,6 +345,17 @@ struct PreviousBoot {
 };
 
 /// All sections. Sections stand in the order in which `trueup facts` prints them.
+/// What a run of `trueup apply` left on this host that is not settled: neither verified nor undone (docs/host-state.md).
+struct UnsettledRun {
+  std::string id;
+  std::string state;                       ///< `running`, `interrupted`, `applied`, `stuck`
+  std::string plan;
+  std::string by;                          ///< user@controller
+  std::int64_t started = 0;                ///< by the host's clock, seconds since the epoch; 0: its journal is empty
+  std::string why;                         ///< step and reason of what went wrong last; empty: nothing did
+  friend bool operator==(const UnsettledRun&, const UnsettledRun&) = default;
+};
+
 struct Environment {
   Fact<HostInfo> host;
   Fact<Os> os;
@@ -367,6 +378,7 @@ struct Environment {
   Fact<Updates> updates;
   Fact<std::vector<Container>> containers;
   Fact<PreviousBoot> previous_boot;
+  Fact<std::vector<UnsettledRun>> runs;
   friend bool operator==(const Environment&, const Environment&) = default;
 };
 

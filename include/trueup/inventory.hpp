@@ -47,6 +47,7 @@ struct Group {
   std::string name;
   std::vector<std::string> hosts;     ///< direct members
   std::vector<std::string> children;  ///< groups in it
+  std::map<std::string, nlohmann::json> vars;  ///< its own, not those of groups around it
 };
 
 struct Inventory {

@@ -201,7 +201,8 @@ Inventory InventoryDraft::finish() {
   family.groups.resize(hosts_.size());
   std::vector<std::size_t> last_group(hosts_.size());  // that a host was seen in; 0, `all`, is none of them
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    Group group{groups_[i].name, {}, {}};
+    Group group{groups_[i].name, {}, {}, groups_[i].own.vars};
+    for (const auto& [name, value] : groups_[i].from_files.vars) group.vars[name] = value;
     for (const auto& mention : groups_[i].hosts) {
       const auto host = host_index_.find(mention.name);
       if (host == host_index_.end() || std::exchange(last_group[host->second], i) == i) continue;

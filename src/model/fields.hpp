@@ -329,6 +329,17 @@ struct Fields<PreviousBoot> {
                                           Field{"unknown", &R::unknown}};
 };
 
+template <>
+struct Fields<UnsettledRun> {
+  using R = UnsettledRun;
+  static constexpr auto list = std::tuple{Field{"id", &R::id},
+                                          Field{"state", &R::state},
+                                          Field{"plan", &R::plan},
+                                          Field{"by", &R::by},
+                                          Field{"started", &R::started},
+                                          Field{"why", &R::why}};
+};
+
 /// The sections, in the order in which `trueup facts` prints them.
 template <>
 struct Fields<Environment> {
@@ -353,7 +364,8 @@ struct Fields<Environment> {
                                           Field{"kernels", &R::kernels},
                                           Field{"updates", &R::updates},
                                           Field{"containers", &R::containers},
-                                          Field{"previous_boot", &R::previous_boot}};
+                                          Field{"previous_boot", &R::previous_boot},
+                                          Field{"runs", &R::runs}};
 };
 
 template <>

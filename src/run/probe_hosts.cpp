@@ -12,9 +12,11 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cassert>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <deque>
 #include <exception>
 #include <list>
 #include <map>
@@ -40,25 +42,35 @@ using Clock = Watch::Clock;
 constexpr auto kClosingLimit = 2s;  // for what goes in order: channel and session closed, the shell's end awaited
 constexpr auto kProgressEvery = 200ms;
 
-// The probes of a playbook as they travel: together where one account does it all, else by level.
-struct Loads {
-  explicit Loads(const Playbook& playbook) {
-    for (const auto& probe : playbook.probes) {
-      order.push_back(probe.id);
-      (probe.level == ProbeLevel::host ? for_host : for_login).push_back(probe);
-      together.push_back(probe);
-      together.back().level = ProbeLevel::host;
-    }
+sigset_t answered_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+// While a run answers SIGINT and SIGTERM they arrive, also where SignalsHeld made them wait.
+class SignalsAnswered {
+ public:
+  SignalsAnswered() {
+    const auto signals = answered_signals();
+    pthread_sigmask(SIG_UNBLOCK, &signals, &before_);
   }
-  std::vector<std::string> order;
-  std::vector<Probe> together, for_host, for_login;
+  ~SignalsAnswered() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsAnswered(const SignalsAnswered&) = delete;
+  SignalsAnswered& operator=(const SignalsAnswered&) = delete;
+
+ private:
+  sigset_t before_;
 };
 
 // One host under way.
 struct Task {
-  Task(std::size_t host_index) : host(host_index) {}
+  Task(std::size_t host_index, Call its_call) : host(host_index), call(std::move(its_call)) {}
 
   const std::size_t host;
+  const Call call;
   const Clock::time_point began = Clock::now();
   asio::cancellation_signal signal;  // before whatever waits on it
   Watch* watch = nullptr;            // while its coroutine runs
@@ -87,21 +99,22 @@ class Lent {
 
 class Run {
  public:
-  Run(const std::vector<Host>& hosts, const Playbook& playbook, const ProbingOptions& options,
-      const TransportFor& transport_for, const OnHost& on_host,
-      const std::function<void(const Progress&)>& on_progress)
+  Run(const std::vector<Host>& hosts, const std::vector<Call>& first, const ProbingOptions& options,
+      const TransportFor& transport_for, const OnAnswer& on_answer, const OnProgress& on_progress)
       : hosts_(hosts),
-        playbook_(playbook),
         options_(options),
         transport_for_(transport_for),
-        on_host_(on_host),
+        on_answer_(on_answer),
         on_progress_(on_progress),
-        loads_(playbook),
         signals_(context_, SIGINT, SIGTERM),
         deadline_(context_),
-        tick_(context_) {}
+        tick_(context_) {
+    assert(first.size() == hosts.size());
+    for (std::size_t host = 0; host < first.size(); ++host) waiting_.emplace_back(host, first[host]);
+  }
 
   std::optional<Error> run() {
+    const SignalsAnswered answered;
     if (options_.deadline) {
       deadline_.expires_after(*options_.deadline);
       deadline_.async_wait([this](const boost::system::error_code& error) {
@@ -136,19 +149,23 @@ class Run {
     stopped_ = why;
     for (auto& task : tasks_)
       if (task.watch != nullptr) task.watch->stop(why);
+    for (auto& pause : pauses_) pause.cancel();
     admit();
   }
 
-  // Starts hosts up to the bound; after a stop hands back those that have not begun.
+  // Asks hosts up to the bound; after a stop hands back those that have not begun.
   void admit() {
-    for (; stopped_ && next_ < hosts_.size(); ++next_) {
+    while (stopped_ && !waiting_.empty()) {
       HostProbing probing;
-      probing.host = next_;
+      probing.host = waiting_.front().first;
       probing.error = with_context(*stopped_, "not begun");
+      waiting_.pop_front();
       deliver(std::move(probing));
     }
-    while (next_ < hosts_.size() && tasks_.size() < std::max<std::size_t>(1, options_.forks)) {
-      auto task = tasks_.emplace(tasks_.end(), next_++);
+    while (!waiting_.empty() && tasks_.size() < std::max<std::size_t>(1, options_.forks)) {
+      auto [host, call] = std::move(waiting_.front());
+      waiting_.pop_front();
+      auto task = tasks_.emplace(tasks_.end(), host, std::move(call));
       const auto done = [this, task](std::exception_ptr thrown, HostProbing probing) {
         tasks_.erase(task);
         if (thrown) std::rethrow_exception(thrown);
@@ -157,7 +174,7 @@ class Run {
       };
       asio::co_spawn(context_, probe(*task), asio::bind_cancellation_slot(task->signal.slot(), done));
     }
-    if (tasks_.empty() && next_ == hosts_.size()) {
+    if (tasks_.empty() && waiting_.empty() && pauses_.empty()) {
       signals_.cancel();
       deadline_.cancel();
       tick_.cancel();
@@ -165,19 +182,43 @@ class Run {
   }
 
   void deliver(HostProbing probing) {
+    const auto host = probing.host;
+    const bool failed = probing.error.has_value();
+    auto next = on_answer_ ? on_answer_(std::move(probing)) : std::optional<Call>();
+    if (next && *next && !stopped_) {
+      call_again(host, **std::move(next));
+      return;
+    }
     ++done_;
-    if (probing.error) ++failed_;
-    if (!on_host_) return;
-    if (auto why = on_host_(std::move(probing))) stop(*std::move(why));
+    if (failed) ++failed_;
+    if (!next) stop(std::move(next.error()));
+  }
+
+  void call_again(std::size_t host, Call call) {
+    if (call.pause <= 0ms) {
+      waiting_.emplace_back(host, std::move(call));
+      return;
+    }
+    const auto pause = pauses_.emplace(pauses_.end(), context_);
+    pause->expires_after(call.pause);
+    pause->async_wait([this, pause, host, call = std::move(call)](const boost::system::error_code&) {
+      pauses_.erase(pause);
+      waiting_.emplace_back(host, call);
+      admit();
+    });
   }
 
   void tick() {
     if (!on_progress_) return;
     tick_.expires_after(kProgressEvery);
     tick_.async_wait([this](const boost::system::error_code& error) {
-      if (error || tasks_.empty()) return;
-      const auto& slowest = tasks_.front();
-      on_progress_({hosts_.size(), done_, failed_, tasks_.size(), hosts_[slowest.host].name, slowest.doing()});
+      if (error || (tasks_.empty() && waiting_.empty() && pauses_.empty())) return;
+      Progress now{hosts_.size(), done_, failed_, tasks_.size() + pauses_.size(), "", ""};
+      if (!tasks_.empty()) {
+        now.slowest_host = hosts_[tasks_.front().host].name;
+        now.slowest_doing = tasks_.front().doing();
+      }
+      on_progress_(now);
       tick();
     });
   }
@@ -185,7 +226,7 @@ class Run {
   Awaitable<HostProbing> probe(Task& task) {
     co_await asio::this_coro::throw_if_cancelled(false);
     const auto& host = hosts_[task.host];
-    Watch watch(co_await asio::this_coro::executor, task.signal, options_.host_timeout);
+    Watch watch(co_await asio::this_coro::executor, task.signal, task.call.host_timeout.value_or(options_.host_timeout));
     const Lent<Watch> lent(task.watch, watch);
     if (stopped_) watch.stop(*stopped_);
 
@@ -207,23 +248,24 @@ class Run {
   // All probes of one host, level by level, over one session. Outputs come in the playbook's order, lost ones included.
   Awaitable<std::optional<Error>> probe_over(Session& session, Task& task, std::vector<ProbeOutput>& outputs) {
     const auto& host = hosts_[task.host];
+    const auto& load = *task.call.load;
     std::map<std::string, ProbeOutput> by_id;
     std::optional<Escalation> escalation;
     std::optional<Error> error;
     if (host.become == Become::none || session.login() == host.become_user) {
-      error = co_await probe_level(session, task, loads_.together, ProbeLevel::host, escalation, by_id);
+      error = co_await probe_level(session, task, load.together, ProbeLevel::host, escalation, by_id);
     } else {
       escalation = Escalation{host.become, session.login(), host.become_user, options_.become_password.has_value(),
                               random_hex(8)};
-      error = co_await probe_level(session, task, loads_.for_host, ProbeLevel::host, escalation, by_id);
+      error = co_await probe_level(session, task, load.for_host, ProbeLevel::host, escalation, by_id);
       escalation.reset();
       // A refused escalation leaves the connection whole; any other error does not.
-      if (!loads_.for_login.empty() && (!error || error->kind == ErrorKind::escalation)) {
-        auto login_error = co_await probe_level(session, task, loads_.for_login, ProbeLevel::login, escalation, by_id);
+      if (!load.for_login.empty() && (!error || error->kind == ErrorKind::escalation)) {
+        auto login_error = co_await probe_level(session, task, load.for_login, ProbeLevel::login, escalation, by_id);
         if (!error) error = std::move(login_error);
       }
     }
-    for (const auto& id : loads_.order) {
+    for (const auto& id : load.order) {
       auto& output = by_id[id];
       output.id = id;
       if (output.status == ProbeStatus::lost && output.detail.empty() && error) output.detail = to_string(*error);
@@ -240,7 +282,7 @@ class Run {
     bundle_options.nonce = random_hex(16);
     bundle_options.tag = random_hex(8);
     bundle_options.host_limit = bundle_limit(watch.left());
-    const auto bundle = make_bundle(probes, playbook_.signatures, level, bundle_options);
+    const auto bundle = make_bundle(probes, task.call.load->signatures, level, bundle_options);
     FrameReader reader(probes, bundle_options.nonce);
 
     std::unique_ptr<Channel> channel;
@@ -300,7 +342,7 @@ class Run {
       if (refused) co_return refused;
     }
 
-    watch.begin("probing", options_.host_timeout);
+    watch.begin("probing", task.call.host_timeout.value_or(options_.host_timeout));
     const Lent<FrameReader> lent(task.reader, reader);
     const auto written = co_await channel->write(bundle.script);
     if (!written) co_return written.error();
@@ -360,17 +402,17 @@ class Run {
   static constexpr std::size_t kNoiseBytes = 1024 * 1024;  // banners, warnings on standard error
 
   const std::vector<Host>& hosts_;
-  const Playbook& playbook_;
   const ProbingOptions& options_;
   const TransportFor& transport_for_;
-  const OnHost& on_host_;
-  const std::function<void(const Progress&)>& on_progress_;
-  const Loads loads_;
+  const OnAnswer& on_answer_;
+  const OnProgress& on_progress_;
+  std::deque<std::pair<std::size_t, Call>> waiting_;
   std::list<Task> tasks_;  // in the order in which they began; before the loop, whose coroutines refer to them
   asio::io_context context_{1};
   asio::signal_set signals_;
   asio::steady_timer deadline_, tick_;
-  std::size_t next_ = 0, done_ = 0, failed_ = 0;
+  std::list<asio::steady_timer> pauses_;
+  std::size_t done_ = 0, failed_ = 0;
   std::optional<Error> stopped_;
 };
 
@@ -384,25 +426,79 @@ std::string random_hex(std::size_t bytes) {
   return text;
 }
 
-std::optional<Error> probe_hosts_over(const TransportFor& transport_for, const std::vector<Host>& hosts,
-                                      const Playbook& playbook, const ProbingOptions& options,
-                                      const OnHost& on_host,
-                                      const std::function<void(const Progress&)>& on_progress) {
-  return Run(hosts, playbook, options, transport_for, on_host, on_progress).run();
+ProbeLoad::ProbeLoad(const Playbook& playbook) : signatures(playbook.signatures) {
+  for (const auto& probe : playbook.probes) {
+    order.push_back(probe.id);
+    (probe.level == ProbeLevel::host ? for_host : for_login).push_back(probe);
+    together.push_back(probe);
+    together.back().level = ProbeLevel::host;
+  }
 }
 
-std::optional<Error> probe_hosts(const std::vector<Host>& hosts, const Playbook& playbook,
-                                 const ProbingOptions& options, const OnHost& on_host,
-                                 const std::function<void(const Progress&)>& on_progress) {
-  const char* const agent_socket = std::getenv("SSH_AUTH_SOCK");
-  SshTransport ssh(
-      {options.default_user, options.home, agent_socket == nullptr ? "" : agent_socket, options.connect_timeout});
-  LocalTransport local;
-  const TransportFor transport_for = [&](const Host& host) -> Transport& {
-    if (host.transport == TransportKind::local) return local;
-    return ssh;
+SignalsHeld::SignalsHeld() {
+  const auto signals = answered_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, &before_);
+}
+
+SignalsHeld::~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+bool SignalsHeld::is_pending() {
+  sigset_t pending;
+  sigpending(&pending);
+  return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1;
+}
+
+std::optional<Error> call_hosts_over(const TransportFor& transport_for, const std::vector<Host>& hosts,
+                                     const std::vector<Call>& first, const ProbingOptions& options,
+                                     const OnAnswer& on_answer, const OnProgress& on_progress) {
+  return Run(hosts, first, options, transport_for, on_answer, on_progress).run();
+}
+
+std::optional<Error> probe_hosts_over(const TransportFor& transport_for, const std::vector<Host>& hosts,
+                                      const Playbook& playbook, const ProbingOptions& options, const OnHost& on_host,
+                                      const OnProgress& on_progress) {
+  const Call call{std::make_shared<const ProbeLoad>(playbook), {}, {}};
+  const OnAnswer on_answer = [&](HostProbing probing) -> Result<std::optional<Call>> {
+    if (on_host)
+      if (auto why = on_host(std::move(probing))) return fail(*std::move(why));
+    return std::nullopt;
   };
-  return probe_hosts_over(transport_for, hosts, playbook, options, on_host, on_progress);
+  return call_hosts_over(transport_for, hosts, std::vector<Call>(hosts.size(), call), options, on_answer, on_progress);
+}
+
+namespace {
+
+// The transports that hosts are reached by.
+class Transports {
+ public:
+  explicit Transports(const ProbingOptions& options)
+      : ssh_({options.default_user, options.home, agent_socket(), options.connect_timeout}) {}
+  TransportFor by_host() {
+    return [this](const Host& host) -> Transport& {
+      if (host.transport == TransportKind::local) return local_;
+      return ssh_;
+    };
+  }
+
+ private:
+  static std::string agent_socket() {
+    const char* const socket = std::getenv("SSH_AUTH_SOCK");
+    return socket == nullptr ? "" : socket;
+  }
+  SshTransport ssh_;
+  LocalTransport local_;
+};
+
+}  // namespace
+
+std::optional<Error> probe_hosts(const std::vector<Host>& hosts, const Playbook& playbook, const ProbingOptions& options,
+                                 const OnHost& on_host, const OnProgress& on_progress) {
+  return probe_hosts_over(Transports(options).by_host(), hosts, playbook, options, on_host, on_progress);
+}
+
+std::optional<Error> call_hosts(const std::vector<Host>& hosts, const std::vector<Call>& first, const ProbingOptions& options,
+                                const OnAnswer& on_answer, const OnProgress& on_progress) {
+  return call_hosts_over(Transports(options).by_host(), hosts, first, options, on_answer, on_progress);
 }
 
 }  // namespace trueup

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <thread>
 
 #include "integration/transport/sshd.hpp"
@@ -347,4 +348,57 @@ TEST_CASE("an error that the caller returns for a host stops the run, and nothin
   REQUIRE(results.size() == 5);
   CHECK(results[0].error->kind == ErrorKind::unreachable);
   CHECK(results[4].error->kind == ErrorKind::internal);
+}
+
+TEST_CASE("a host is asked again as long as the caller wants, with other probes", "[integration][run]") {
+  const auto ask = [](const std::string& script, std::chrono::milliseconds pause = {}) {
+    Playbook playbook;
+    playbook.probes = {probe("said", script)};
+    return Call{std::make_shared<const ProbeLoad>(playbook), pause, {}};
+  };
+  std::vector<std::string> said;
+  const auto stopped = call_hosts(
+      {local_host("a"), local_host("b")}, {ask("echo one"), ask("echo other")}, {},
+      [&](HostProbing probing) -> Result<std::optional<Call>> {
+        REQUIRE_FALSE(probing.error);
+        said.push_back(probing.outputs.front().output);
+        if (said.back() == "one\n") return ask("echo two", 20ms);
+        return std::nullopt;
+      },
+      {});
+  CHECK_FALSE(stopped);
+  std::sort(said.begin(), said.end());
+  CHECK(said == std::vector<std::string>{"one\n", "other\n", "two\n"});
+}
+
+TEST_CASE("a stop reaches a host between two calls", "[integration][run]") {
+  FakeTransport refusing(false);
+  ProbingOptions options;
+  options.deadline = 50ms;
+  const Call call{std::make_shared<const ProbeLoad>(Playbook{}), {}, {}};
+  std::vector<Error> errors;
+  const auto stopped = call_hosts_over([&](const Host&) -> Transport& { return refusing; }, many_hosts(1), {call}, options,
+                                       [&](HostProbing probing) -> Result<std::optional<Call>> {
+                                         errors.push_back(*probing.error);
+                                         auto again = call;
+                                         again.pause = 1h;
+                                         return again;
+                                       },
+                                       {});
+  REQUIRE(stopped);
+  REQUIRE(errors.size() == 2);
+  CHECK(errors[0].kind != ErrorKind::timeout);
+  CHECK(errors[1].message == stopped->message);
+}
+
+TEST_CASE("signals that were held back are answered by the next run", "[integration][run]") {
+  FakeTransport hanging(true);
+  const SignalsHeld held;
+  CHECK_FALSE(SignalsHeld::is_pending());
+  raise(SIGINT);
+  CHECK(SignalsHeld::is_pending());
+  const auto stopped = probe_hosts_over([&](const Host&) -> Transport& { return hanging; }, many_hosts(2), {}, {}, {}, {});
+  REQUIRE(stopped);
+  CHECK(stopped->kind == ErrorKind::interrupted);
+  CHECK_FALSE(SignalsHeld::is_pending());
 }
