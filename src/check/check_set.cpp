@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -64,7 +65,7 @@ class Compiler {
       fixes += fmt::format("def {}: {};\n", fix_name(i), proposal(fixes_[i]));
     if (errors_.size() == errors_before) {
       std::vector<JqProgram::Complaint> complaints;
-      if (auto program = JqProgram::compile(opening(fixes) + choose(calls, 0, calls.size()), complaints)) return program;
+      if (auto program = JqProgram::compile(opening(fixes) + in_turn(calls), complaints)) return program;
       locate(pieces_);
       if (errors_.size() == errors_before)
         errors_.push_back(Error{ErrorKind::malformed, "the checks do not compile together: " + complaints.front().message});
@@ -81,13 +82,12 @@ class Compiler {
   }
 
  private:
-  // `if $n < 4 then ... else ... end`, to the one check asked for in log(n) steps. Checks are calls whose arguments are
-  // functions of their own: jq 1.6 compiles no function beyond 64 KiB.
-  static std::string choose(const std::vector<std::string>& calls, std::size_t begin, std::size_t end) {
-    if (begin == end) return "empty";
-    if (end - begin == 1) return calls[begin];
-    const auto middle = (begin + end) / 2;
-    return fmt::format("if $n < {} then {} else {} end", middle, choose(calls, begin, middle), choose(calls, middle, end));
+  // The checks from number $n on, each behind its number. They are calls whose arguments are functions of their own: jq 1.6
+  // compiles no function beyond 64 KiB.
+  static std::string in_turn(const std::vector<std::string>& calls) {
+    std::string all = "empty";
+    for (std::size_t i = 0; i < calls.size(); ++i) all += fmt::format(", if $n <= {0} then {0}, {1} else empty end", i, calls[i]);
+    return all;
   }
 
   std::string call(const Check& check) {
@@ -96,7 +96,7 @@ class Compiler {
     std::string items = "null";
     if (check.for_each) {
       std::vector<JqType> types;
-      items = expression("for_each", *check.for_each, &types);
+      items = fmt::format("_items({})", expression("for_each", *check.for_each, &types));
       if (!types.empty()) given_.front().scope.item = types.front();
     }
     const auto optional = [&](const char* key, const std::optional<Expression>& text, std::string otherwise) {
@@ -353,10 +353,14 @@ Result<void> CheckSet::evaluate(std::string_view facts, const Sink& sink) const 
   const auto value = JqValue::parse(facts);
   if (!value) return fail(value.error());
   for (std::size_t check = 0; check < state_->checks.size(); ++check) {
-    sink(check, {});
-    const auto ran = state_->program->run(static_cast<int>(check), *value, [&](std::string_view result) { sink(check, result); });
-    // `error({__jq: 0})` passes every `try`; a whole check ends by it, and none but this.
-    if (!ran) sink(check, nlohmann::json{{"kind", "error"}, {"about", ""}, {"why", ran.error().message}}.dump());
+    const auto ran = state_->program->run(static_cast<int>(check), *value, [&](std::string_view output) {
+      if (output.starts_with('{')) return sink(check, output);
+      std::from_chars(output.data(), output.data() + output.size(), check);
+      sink(check, {});
+    });
+    if (ran) break;
+    // `error({__jq: 0})` passes every `try`; a whole check ends by it, and none but this: the rest is run anew.
+    sink(check, nlohmann::json{{"kind", "error"}, {"about", ""}, {"why", ran.error().message}}.dump());
   }
   return {};
 }

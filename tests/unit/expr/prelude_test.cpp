@@ -12,11 +12,12 @@ using nlohmann::json;
 
 namespace {
 
-// All outputs of an expression over `facts`, or its error.
-json evaluate(const std::string& expression, const json& facts) {
+// All outputs of an expression over `input`, or its error. What is no object stands in one, as facts do.
+json evaluate(const std::string& expression, const json& input) {
+  const auto facts = input.is_object() ? input : json{{"input", input}};
   std::vector<JqProgram::Complaint> complaints;
   const auto program = JqProgram::compile(std::string(prelude()) + ".facts as $facts | " + std::string(facts_prelude()) +
-                                              "$facts | (" + expression + "\n)", complaints);
+                                              "$facts | " + (input.is_object() ? "" : ".input | ") + "(" + expression + "\n)", complaints);
   for (const auto& complaint : complaints) UNSCOPED_INFO(complaint.message);
   REQUIRE(program);
   const auto value = JqValue::parse(facts.dump());
