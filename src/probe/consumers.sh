@@ -33,13 +33,16 @@ _silent() {
 
 _show_all() { systemctl show --no-pager "$@" 2>/dev/null && echo '!end'; }
 
-# Names of the loaded services that matter here: what serves models or works for GPUs, and what has failed. Fails as above.
+# Names of the loaded services that matter here: what serves models or works for GPUs, and what has failed. Of those that are
+# down, what serves models once the host boots again. Fails as above.
 units() {
   [ -d /run/systemd/system ] || return 0
-  _show '*.service' -p Id -p LoadState -p ActiveState -p ExecStart -p Environment || return
+  _show --all '*.service' -p Id -p LoadState -p ActiveState -p UnitFileState -p ExecStart -p Environment || return
   printf '%s\n' "$_shown" | awk '
     BEGIN { RS = ""; FS = "\n" }
     /(^|\n)LoadState=(not-found|masked)/ { next }
+    /(^|\n)ActiveState=inactive/ && !(/(^|\n)UnitFileState=enabled/ &&
+      /(^|\n)ExecStart=[^\n]*(python|vllm|sglang|triton|ollama|llama|torch|[ =\/]ray )/) { next }
     /(^|\n)ActiveState=failed/ || /(^|\n)Id=[^\n]*(nvidia|dcgm|cuda|gpu|vllm|sglang|triton|ollama|llama|inference)/ ||
     /(^|\n)ExecStart=[^\n]*(python|nvidia|dcgm|cuda|vllm|sglang|triton|ollama|llama|torch|[ =\/]ray )/ ||
     /(^|\n)Environment=[^\n]*(CUDA|NVIDIA|HF_|VLLM|SGLANG|FLASHINFER|TORCH|TRITON)/ {
