@@ -124,13 +124,9 @@ HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& 
   return std::move(made.plan);
 }
 
-std::string own_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return own_account().name;
-  return fmt::format("{}@{}", own_account().name, name.data());
-}
+}  // namespace
 
-/// Names on the command line that name nothing must not plan less than was meant.
+// Names on the command line that name nothing must not plan less than was meant.
 Errors unknown_names(const Options& options, const Playbook& playbook) {
   std::vector<std::string> checks, fixes;
   for (const auto& check : playbook.checks) checks.push_back(check.id);
@@ -154,7 +150,35 @@ Errors unknown_names(const Options& options, const Playbook& playbook) {
   return errors;
 }
 
-}  // namespace
+std::string own_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return own_account().name;
+  return fmt::format("{}@{}", own_account().name, name.data());
+}
+
+Planned make_plan(const Prepared& prepared, const Options& options) {
+  Planned planned;
+  auto& [report, plan] = planned;
+  report = run_audit(prepared, options);
+  report.kind = "plan";
+  const PlanWishes wishes{options.fail_on, options.only, options.exclude, options.fixes};
+  std::vector<PlanDraft> drafts;
+  for (const auto& host : report.hosts) drafts.push_back(draft_plan(host.assessment, wishes, find_action));
+  std::vector<Inspection> inspections_made(drafts.size());
+  if (!is_offline(options) && !report.stopped)
+    report.stopped = inspect_hosts(prepared, options, drafts, inspections_made);
+  report.finished = std::chrono::system_clock::now();
+
+  plan.id = fmt::format("{}-{}", make_run_id(report.started), random_hex(4));
+  plan.version = TRUEUP_VERSION;
+  plan.made_by = own_name();
+  plan.created = std::chrono::floor<std::chrono::seconds>(report.started);
+  plan.expires = plan.created + kPlanLifetime;
+  plan.playbooks = prepared.auditor.digests;
+  for (std::size_t i = 0; i < drafts.size(); ++i)
+    plan.hosts.push_back(plan_of(prepared, i, report.hosts[i], drafts[i], inspections_made[i]));
+  return planned;
+}
 
 int plan(Options options) {
   options.planning = true;
@@ -180,26 +204,7 @@ int plan(Options options) {
     key = *std::move(loaded);
   }
 
-  auto report = run_audit(*prepared, options);
-  report.kind = "plan";
-  const PlanWishes wishes{options.fail_on, options.only, options.exclude, options.fixes};
-  std::vector<PlanDraft> drafts;
-  for (const auto& host : report.hosts) drafts.push_back(draft_plan(host.assessment, wishes, find_action));
-  std::vector<Inspection> inspections_made(drafts.size());
-  if (!is_offline(options) && !report.stopped)
-    report.stopped = inspect_hosts(*prepared, options, drafts, inspections_made);
-  report.finished = std::chrono::system_clock::now();
-
-  Plan plan;
-  plan.id = fmt::format("{}-{}", make_run_id(report.started), random_hex(4));
-  plan.version = TRUEUP_VERSION;
-  plan.made_by = own_name();
-  plan.created = std::chrono::floor<std::chrono::seconds>(report.started);
-  plan.expires = plan.created + kPlanLifetime;
-  plan.playbooks = prepared->auditor.digests;
-  for (std::size_t i = 0; i < drafts.size(); ++i)
-    plan.hosts.push_back(plan_of(*prepared, i, report.hosts[i], drafts[i], inspections_made[i]));
-
+  const auto [report, plan] = make_plan(*prepared, options);
   int exit = exit_status(report, plan, options.detailed_exitcode);
   std::string saved_to;
   if (key && !report.stopped) {
@@ -225,15 +230,19 @@ void add_plan_key(CLI::App& command, Options& options) {
                      "file of the key that seals plans, for controllers that share them; default: this account's own");
 }
 
-void add_plan_options(CLI::App& command, Options& options) {
-  command.add_option("-o,--out", options.plan_file, "save the plan for `trueup apply`");
-  command.add_flag("--detailed-exitcode", options.detailed_exitcode, "exit with 5 where something would change");
+void add_plan_choice(CLI::App& command, Options& options) {
   const auto add_names = [&](const char* name, std::vector<std::string>& into, const char* help) {
     command.add_option(name, into, help)->delimiter(',')->allow_extra_args(false);
   };
   add_names("--only", options.only, "only what cures these: checks, or findings as CHECK@ABOUT");
   add_names("--exclude", options.exclude, "not what cures these");
   add_names("--fix", options.fixes, "no fixes but these");
+}
+
+void add_plan_options(CLI::App& command, Options& options) {
+  command.add_option("-o,--out", options.plan_file, "save the plan for `trueup apply`");
+  command.add_flag("--detailed-exitcode", options.detailed_exitcode, "exit with 5 where something would change");
+  add_plan_choice(command, options);
   add_plan_key(command, options);
 }
 

@@ -42,11 +42,13 @@ using Clock = Watch::Clock;
 constexpr auto kClosingLimit = 2s;  // for what goes in order: channel and session closed, the shell's end awaited
 constexpr auto kProgressEvery = 200ms;
 
+// Those that end a run.
 sigset_t answered_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGHUP);
   return signals;
 }
 

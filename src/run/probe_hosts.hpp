@@ -79,7 +79,7 @@ using OnAnswer = std::function<Result<std::optional<Call>>(HostProbing)>;
 std::optional<Error> call_hosts(const std::vector<Host>& hosts, const std::vector<Call>& first, const ProbingOptions& options,
                                 const OnAnswer& on_answer, const OnProgress& on_progress);
 
-/// SIGINT and SIGTERM wait while it lives, for the next probe_hosts() or call_hosts() to answer them: between two of these the
+/// SIGINT, SIGTERM and SIGHUP wait while it lives, for the next probe_hosts() or call_hosts() to answer them: between two of these the
 /// program has things to put in order.
 class SignalsHeld {
  public:

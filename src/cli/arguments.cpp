@@ -1,0 +1,88 @@
+#include "cli/arguments.hpp"
+
+#include <string>
+#include <vector>
+
+#include "cli/output.hpp"
+
+namespace trueup {
+namespace {
+
+/// An empty word is most often a variable of a script that was not set; it must not pass for an option that was not given.
+std::string not_empty(const std::string& word) { return word.empty() ? "the value is empty" : ""; }
+
+}  // namespace
+
+void add_inventory(CLI::App& command, Options& options) {
+  command
+      .add_option("-i,--inventory", options.inventories,
+                  "inventory file, 'host1,host2,', '-' (standard input) or exec:PROGRAM; may be repeated")
+      ->allow_extra_args(false);
+}
+
+void add_limit(CLI::App& command, Options& options) {
+  command.add_option("-l,--limit", options.limit, "which hosts: names, groups, globs, a:&b, a:!b")->check(not_empty);
+}
+
+void add_playbook(CLI::App& command, Options& options) {
+  command.add_option("-p,--playbook", options.playbooks, "playbook instead of the shipped ones; may be repeated")
+      ->allow_extra_args(false);
+}
+
+void add_deep(CLI::App& command, Options& options) {
+  command.add_flag("--deep", options.deep, "also probes that run the host's own code, such as an import of torch");
+}
+
+void add_tags(CLI::App& command, Options& options) {
+  command.add_option("-t,--tags", options.tags, "only checks with one of these tags")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+}
+
+void add_stored(CLI::App& command, Options& options) {
+  command
+      .add_option("--from", options.from,
+                  "look at stored facts instead of hosts: a file of what `trueup facts` printed, or '-'; may be repeated")
+      ->type_name("FACTS")
+      ->allow_extra_args(false);
+  command
+      .add_option("--from-output", options.from_output,
+                  "likewise: a file of what the script of `trueup probe-script` printed, one host; may be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
+void add_connection_options(CLI::App& command, Options& options) {
+  command.add_option("-u,--user", options.user, "log in as this account")->check(not_empty);
+  command.add_option("--private-key", options.private_key, "log in with this key file")->check(not_empty);
+  command.add_flag("-b,--become", options.become, "become root with sudo");
+  command.add_flag("-K,--ask-become-pass", options.ask_become_password, "ask for the sudo password");
+  command.add_option("--become-password-file", options.become_password_file, "file with the sudo password, mode 0600");
+  command.add_option("-f,--forks", options.forks, "hosts in flight")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  add_duration(command, "--connect-timeout", options.connect_timeout, "limit of each step of a connection")
+      ->default_str(duration_text(options.connect_timeout));
+  add_duration(command, "--host-timeout", options.host_timeout, "limit of everything on one host")
+      ->default_str(duration_text(options.host_timeout));
+  add_duration(command, "--deadline", options.deadline, "limit of the whole run");
+  command.add_flag("-v,--verbose", options.verbosity, "show more");
+  command.add_flag("-q,--quiet", options.quiet, "no progress");
+}
+
+void add_report_options(CLI::App& command, Options& options) {
+  add_format(command, options);
+  const auto take_severity = [&options](const std::string& name) {
+    for (const auto severity : {Severity::info, Severity::warning, Severity::error})
+      if (to_string(severity) == name) options.fail_on = severity;
+  };
+  command.add_option_function<std::string>("--fail-on", take_severity, "exit with 3 from this severity on")
+      ->check(CLI::IsMember({"error", "warning", "info"}))
+      ->default_str(std::string(to_string(options.fail_on)));
+  command.add_option("--allow-unknown", options.allow_unknown, "a check whose 'not evaluated' does not count")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  add_color(command, options);
+}
+
+}  // namespace trueup

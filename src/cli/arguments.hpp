@@ -1,0 +1,33 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "base/units.hpp"
+#include "cli/options.hpp"
+
+// The options that several commands have.
+
+namespace trueup {
+
+void add_inventory(CLI::App& command, Options& options);
+void add_limit(CLI::App& command, Options& options);
+void add_playbook(CLI::App& command, Options& options);
+void add_deep(CLI::App& command, Options& options);
+void add_tags(CLI::App& command, Options& options);
+void add_stored(CLI::App& command, Options& options);
+void add_connection_options(CLI::App& command, Options& options);
+void add_report_options(CLI::App& command, Options& options);
+
+/// `into`: a duration, or an optional one.
+template <class Duration>
+CLI::Option* add_duration(CLI::App& command, const std::string& name, Duration& into, const std::string& help) {
+  const auto take = [&into, name](const std::string& text) {
+    const auto duration = parse_duration(text);
+    if (!duration) throw CLI::ValidationError(name, duration.error().message);
+    into = *duration;
+  };
+  return command.add_option_function<std::string>(name, take, help)->type_name("DURATION");
+}
+
+}  // namespace trueup
