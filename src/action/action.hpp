@@ -94,4 +94,7 @@ const ActionKind* find_action(std::string_view name);
 /// `params` against the kind's `params()` and `check()`: all that is wrong, each with the nearest right name.
 std::vector<Error> check_params(const ActionKind& kind, const Params& params);
 
+/// What is wrong with `value` as that parameter; empty: nothing.
+std::string wrong_value(const ParamSpec& spec, const nlohmann::json& value);
+
 }  // namespace trueup

@@ -123,7 +123,8 @@ std::string wrong_text(const json& value) {
   return {};
 }
 
-// What is wrong with `value`; empty: nothing.
+}  // namespace
+
 std::string wrong_value(const ParamSpec& spec, const json& value) {
   switch (spec.type) {
     case ParamType::text: {
@@ -170,8 +171,6 @@ std::string wrong_value(const ParamSpec& spec, const json& value) {
   }
   return {};
 }
-
-}  // namespace
 
 std::vector<Error> check_object(std::span<const ParamSpec> specs, const Params& given, std::string_view where) {
   std::vector<Error> errors;
