@@ -1,6 +1,6 @@
-# What the scripts of actions call; lib.sh and consumers.sh stand in front. A step's script is one call of a function of its
-# kind, KIND_inspect, _apply, _verify, _undo or _prune, in the step's own directory. Functions that begin with _ are the
-# library's own, for all kinds.
+# What the scripts of actions call; lib.sh and consumers.sh stand in front. A step's script is one call of a function
+# of its kind, KIND_inspect, _apply, _verify, _undo or _prune, in the step's own directory. Functions that begin with
+# _ are the library's own, for all kinds.
 
 # _fail REASON: the step did not succeed; the reason is the last line of its output.
 _fail() {
@@ -30,7 +30,8 @@ _lines() {
   _text=$(head -c 65537 | tr '\000' '\001')
   case $_text in *"$_one"*) return ;; esac
   [ "${#_text}" -le 65536 ] || return
-  [ -z "$_text" ] || printf '%s\n' "$_text" | redact | tr '\001-\010\011\013-\037\177-\377' '????????\040?' | sed "s/^/$1=/"
+  [ -z "$_text" ] ||
+    printf '%s\n' "$_text" | redact | tr '\001-\010\011\013-\037\177-\377' '????????\040?' | sed "s/^/$1=/"
 }
 _one=$(printf '\001')
 
@@ -51,8 +52,8 @@ _kind_of() {
   fi
 }
 
-# _decide PATH: into $_who whose powers are enough, and safe, to make, read, rename and remove PATH: theirs who decide about its
-# directory; in a sticky one, theirs whose PATH is. 65534: many accounts can.
+# _decide PATH: into $_who whose powers are enough, and safe, to make, read, rename and remove PATH: theirs who decide
+# about its directory; in a sticky one, theirs whose PATH is. 65534: many accounts can.
 _decide() {
   _who=$(owner_uid "${1%/*}/") || return
   [ "$_who" != 65534 ] || _who=$(owner_uid "$1")

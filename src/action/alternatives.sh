@@ -1,5 +1,6 @@
-# alternatives: which alternative of a group its links lead to. What undo puts back is the three things that a group is: its
-# link, the entry in /etc/alternatives, and its record; so every state comes back, one that somebody made by hand too.
+# alternatives: which alternative of a group its links lead to. What undo puts back is the three things that a group
+# is: its link, the entry in /etc/alternatives, and its record; so every state comes back, one that somebody made by
+# hand too.
 
 # Into $_alt_tool and $_alt_records: Debian's program, or that of chkconfig, which has other words.
 _alt_setup() {
@@ -12,7 +13,8 @@ _alt_setup() {
   fi
 }
 
-# GROUP: lines `link PATH`, `status auto|manual`, `value PATH`, `best PATH`, `candidate PATH PRIORITY`. Nothing: no such group.
+# GROUP: lines `link PATH`, `status auto|manual`, `value PATH`, `best PATH`, `candidate PATH PRIORITY`. Nothing: no
+# such group.
 _alt_query() {
   _text=$("$_alt_tool" --query "$1" 2>/dev/null) && case $_text in Name:*)
     printf '%s\n' "$_text" | awk '
@@ -77,7 +79,8 @@ _alt_put_back() {
   } <"alt.$1.before"
   if [ "$_want_record" = absent ]; then rm -f -- "$_alt_records/$1"
   elif [ "$(_digest "$_alt_records/$1" 2>/dev/null)" != "$_want_record" ]; then
-    cp -p -- "alt.$1.record" "$_alt_records/$1.trueup-new" && mv -f -- "$_alt_records/$1.trueup-new" "$_alt_records/$1" || return
+    cp -p -- "alt.$1.record" "$_alt_records/$1.trueup-new" &&
+      mv -f -- "$_alt_records/$1.trueup-new" "$_alt_records/$1" || return
   fi
   _alt_put_link "/etc/alternatives/$1" "$_want_entry" && _alt_put_link "$2" "$_want_link" &&
     [ "$(_alt_state "$1" "$2")" = "$(_kept "alt.$1.before")" ]
@@ -93,8 +96,8 @@ _alt_put_link() {
   esac
 }
 
-# GROUP LINK PATH PRIORITY: the group's links lead to PATH, whatever comes to the group later. A link that somebody turned by
-# hand is taken away first: the program would follow the hand, not us.
+# GROUP LINK PATH PRIORITY: the group's links lead to PATH, whatever comes to the group later. A link that somebody
+# turned by hand is taken away first: the program would follow the hand, not us.
 _alt_pin() {
   _alt_query "$1" | grep -qF "candidate $3 " || "$_alt_tool" --install "$2" "$1" "$3" "$4" >/dev/null || return
   "$_alt_tool" --set "$1" "$3" >/dev/null || return

@@ -1,4 +1,5 @@
-# cache: a directory of a JIT cache, set aside by a rename beside itself. All below what another user owns is done as that user.
+# cache: a directory of a JIT cache, set aside by a rename beside itself. All below what another user owns is done as
+# that user.
 
 # _cache_look PATH: what it is, into $_owner (decides about it), $_who, $_real, $_identity (device:inode:uid), $_above.
 _cache_look() {
@@ -11,13 +12,22 @@ _cache_look() {
 
 # _fstype PATH: of the mount that holds it.
 _fstype() {
-  awk -v path="$1" '
-    { at = $5; gsub(/\\040/, " ", at); type = ""; for (i = 7; i < NF; i++) if ($i == "-") type = $(i + 1)
-      if (at == "/" || path == at || index(path, at "/") == 1) if (length(at) >= length(best)) { best = at; found = type } }
+  MOUNTED=$1 awk '
+    BEGIN { path = ENVIRON["MOUNTED"] }
+    {
+      at = $5
+      gsub(/\\040/, " ", at)
+      type = ""
+      for (i = 7; i < NF; i++) if ($i == "-") type = $(i + 1)
+      if (at != "/" && path != at && index(path, at "/") != 1 || length(at) < length(best)) next
+      best = at
+      found = type
+    }
     END { print found }' /proc/self/mountinfo
 }
 
-# _cache_users PATH UNIT...: who has something of it open, mapped or as its directory: unit or program; not those of the units.
+# _cache_users PATH UNIT...: who has something of it open, mapped or as its directory: unit or program; not those of
+# the units.
 _cache_users() {
   _below=$1
   shift
@@ -68,7 +78,8 @@ _identity_of() { as_uid "$_owner" stat -c '%d:%i:%u' -- "$1" 2>/dev/null; }
 cache_apply() {
   [ -e real ] && cache_verify 2>/dev/null >&2 && return 0
   _cache_look "$1" || _fail "$1: too many links on the way"
-  [ "$_identity" = "$2" ] || _fail "$1 is another directory than the one that was looked at: expected $2, found $_identity"
+  [ "$_identity" = "$2" ] ||
+    _fail "$1 is another directory than the one that was looked at: expected $2, found $_identity"
   _users=$(_cache_users "$_real" | tr '\n' ' ')
   [ -z "$_users" ] || _fail "$1 is in use: $_users"
   _keep owner "$_owner" && _keep identity "$_identity" && _keep real "$_real" || _fail "cannot write to $PWD"

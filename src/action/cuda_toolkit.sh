@@ -26,8 +26,8 @@ _toolkit_priority() {
   printf '%s\n' "$_digits"
 }
 
-# GROUP LINK: before the packages come. In auto the newest toolkit becomes the default, and a link made by hand is replaced: so
-# what it leads to is chosen by hand. What leads nowhere cannot be chosen; that is put back afterwards.
+# GROUP LINK: before the packages come. In auto the newest toolkit becomes the default, and a link made by hand is
+# replaced: so what it leads to is chosen by hand. What leads nowhere cannot be chosen; that is put back afterwards.
 _toolkit_hold() {
   _alt_keep "$1" "$2" || _fail "cannot keep the state of $2"
   _leads_to=$(readlink -f -- "$2")
@@ -39,8 +39,8 @@ _toolkit_hold() {
   _alt_pin "$1" "$2" "$_value" "$(_toolkit_priority "$_value")" || _fail "$_alt_tool cannot keep $2 at $_value"
 }
 
-# GROUP LINK: afterwards. What led nowhere is put back. Nobody's default was at the first toolkit of a major version: its own link
-# it gets as everywhere.
+# GROUP LINK: afterwards. What led nowhere is put back. Nobody's default was at the first toolkit of a major version:
+# its own link it gets as everywhere.
 _toolkit_release() {
   _was=$(_kept "default.$1")
   case $1:$_was in
@@ -61,8 +61,8 @@ _toolkit_default_kept() {
   [ "$(readlink -f -- "$2")" = "$_was" ]
 }
 
-# cuda_toolkit_apply VERSION SECONDS TRANSACTION LIMIT-KIB URL SUITE COMPONENTS FINGERPRINT KEY NAME...: without a transaction it is
-# found now, with what the repository of that URL offers, and has to pass the same gate.
+# cuda_toolkit_apply VERSION SECONDS TRANSACTION LIMIT-KIB URL SUITE COMPONENTS FINGERPRINT KEY NAME...: without a
+# transaction it is found now, with what the repository of that URL offers, and has to pass the same gate.
 cuda_toolkit_apply() {
   _version=$1 _patience=$2 _list=$3 _limit=$4
   _pm_setup
@@ -97,7 +97,8 @@ _toolkit_resolve() {
 _repository_key() {
   case $1 in
     *'BEGIN PGP'*)
-      printf '%s\n' "$1" | tr -d '\r' | awk '/^-----END/ { exit } body && !/^=/ { print } /^$/ { body = 1 }' | base64 -d >repository/key.gpg ||
+      printf '%s\n' "$1" | tr -d '\r' | awk '/^-----END/ { exit } body && !/^=/ { print } /^$/ { body = 1 }' |
+        base64 -d >repository/key.gpg ||
         _fail 'the key of the repository cannot be decoded' ;;
     *) _fail 'the key of the repository is no armored OpenPGP key' ;;
   esac
@@ -138,8 +139,8 @@ _repository_key() {
   [ "$_print" = "$1" ] || _fail "the key of the repository has the fingerprint $_print, expected $1"
 }
 
-# URL SUITE COMPONENTS: for our calls alone, in the step's directory, so that nothing has to be taken away again. Its packages come
-# last where another repository has them too.
+# URL SUITE COMPONENTS: for our calls alone, in the step's directory, so that nothing has to be taken away again. Its
+# packages come last where another repository has them too.
 _repository_apt() {
   mkdir -p repository/ours repository/all repository/lists/partial repository/pins || return
   printf 'deb [signed-by=%s/repository/key.gpg] %s %s %s\n' "$PWD" "$1" "$2" "$3" >repository/ours/trueup.list
@@ -151,9 +152,10 @@ _repository_apt() {
   printf 'Package: *\nPin: origin "%s"\nPin-Priority: 100\n' "$_host" >repository/pins/trueup
   ln -s /var/lib/apt/lists/*_* repository/lists/ 2>/dev/null
   _apt_options="-o APT::Sandbox::User=root -o Dir::State::lists=$PWD/repository/lists"
-  _apt_get -o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$PWD/repository/ours" -o APT::Get::List-Cleanup=0 \
-    -o Acquire::Languages=none --error-on=any -q update || return
-  _apt_options="$_apt_options -o Dir::Etc::sourceparts=$PWD/repository/all -o Dir::Etc::preferencesparts=$PWD/repository/pins"
+  _apt_get -o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$PWD/repository/ours" \
+    -o APT::Get::List-Cleanup=0 -o Acquire::Languages=none --error-on=any -q update || return
+  _apt_options="$_apt_options -o Dir::Etc::sourceparts=$PWD/repository/all"
+  _apt_options="$_apt_options -o Dir::Etc::preferencesparts=$PWD/repository/pins"
 }
 
 _repository_dnf() {
@@ -163,7 +165,9 @@ _repository_dnf() {
     printf '%s\n' '-----END PGP PUBLIC KEY BLOCK-----'
   } >repository/key.asc || return
   [ -e repository/keys ] || rpm -qa 'gpg-pubkey*' | sort >repository/keys || return
-  _dnf_options="--repofrompath=trueup,$1 --setopt=trueup.gpgcheck=1 --setopt=trueup.repo_gpgcheck=0 --setopt=trueup.priority=200 --setopt=trueup.gpgkey=file://$PWD/repository/key.asc"
+  _dnf_options="--repofrompath=trueup,$1 --setopt=trueup.gpgcheck=1"
+  _dnf_options="$_dnf_options --setopt=trueup.gpgkey=file://$PWD/repository/key.asc"
+  _dnf_options="$_dnf_options --setopt=trueup.repo_gpgcheck=0 --setopt=trueup.priority=200"
 }
 
 # What the package manager has of it beyond our calls.

@@ -1,9 +1,11 @@
 # file: one file's content, mode and owner. Below a directory that somebody else owns everything is done as that user.
-# $record: the name under which the step's directory keeps what was there. Arguments of all: PATH STATE MODE OWNER GROUP CONTENT.
+# $record: the name under which the step's directory keeps what was there. Arguments of all: PATH STATE MODE OWNER
+# GROUP CONTENT.
 
 record=file
 
-# Beside PATH, then renamed, so that it is never half there. Arguments: PATH MODE OWNER:GROUP or nothing; content from stdin.
+# Beside PATH, then renamed, so that it is never half there. Arguments: PATH MODE OWNER:GROUP or nothing; content from
+# stdin.
 _put_program='
 new=$1.trueup-new
 rm -f -- "$new" && cat >"$new" && chmod -- "$2" "$new" && { [ -z "$3" ] || chown -- "$3" "$new"; } &&
@@ -68,7 +70,8 @@ _file_keep() {
   _keep "$record.state" "$2" || _fail "cannot write to $PWD"
 }
 
-# _make_parents UID DIR: with what is missing above it; each is noted before it is made. It calls itself: arguments only.
+# _make_parents UID DIR: with what is missing above it; each is noted before it is made. It calls itself: arguments
+# only.
 _make_parents() {
   as_uid "$1" test ! -d "$2" || return 0
   _make_parents "$1" "${2%/*}" && printf '%s\n' "$2" >>"$record.made" && _sync "$record.made" || return

@@ -13,23 +13,30 @@ _pm_setup() {
 
 # Options for all calls of apt-get: nothing asked, nothing removed that nobody named, no cache files written by a look.
 _apt_get() {
-  DEBIAN_FRONTEND=noninteractive APT_LISTCHANGES_FRONTEND=none NEEDRESTART_MODE=l NEEDRESTART_SUSPEND=1 apt-get \
-    -o APT::Get::AutomaticRemove=0 -o APT::Install-Recommends=0 -o DPkg::Options::=--force-confdef \
-    -o DPkg::Options::=--force-confold -o DPkg::Lock::Timeout=600 -o APT::Keep-Downloaded-Packages=0 -o Dpkg::Use-Pty=0 \
-    $_apt_options "$@"
+  DEBIAN_FRONTEND=noninteractive APT_LISTCHANGES_FRONTEND=none NEEDRESTART_MODE=l NEEDRESTART_SUSPEND=1 \
+    apt-get -o APT::Get::AutomaticRemove=0 -o APT::Install-Recommends=0 -o DPkg::Options::=--force-confdef \
+    -o DPkg::Options::=--force-confold -o DPkg::Lock::Timeout=600 -o APT::Keep-Downloaded-Packages=0 \
+    -o Dpkg::Use-Pty=0 $_apt_options "$@"
 }
 _apt_options=''
 _apt_look='-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o Dir::Log::Planner= -o Debug::NoLocking=1'
 
-# dnf that only looks: it keeps logs and caches, so it gets places of its own in memory, in a mount namespace that ends with it.
+# dnf that only looks: it keeps logs and caches, so it gets places of its own in memory, in a mount namespace that
+# ends with it.
 _dnf_look() {
   unshare -m sh -c '
 for at in /var/log /var/cache/dnf /var/lib/dnf; do
-[ ! -d $at ] || { [ $at = /var/log ] && mount -t tmpfs tmpfs $at; } || mount --bind $at $at && mount -o remount,bind,ro $at || exit
+[ -d $at ] || continue
+if [ $at = /var/log ]; then mount -t tmpfs tmpfs $at
+else mount --bind $at $at && mount -o remount,bind,ro $at
+fi || exit
 done 2>/dev/null
 exec dnf -C -q --setopt=install_weak_deps=False --setopt=color=never "$@"' dnf "$@"
 }
-_dnf() { dnf -y -q --setopt=install_weak_deps=False --setopt=keepcache=False --setopt=clean_requirements_on_remove=False --setopt=color=never $_dnf_options "$@"; }
+_dnf() {
+  dnf -y -q --setopt=install_weak_deps=False --setopt=keepcache=False --setopt=clean_requirements_on_remove=False \
+    --setopt=color=never $_dnf_options "$@"
+}
 _dnf_options=''
 
 # NAME: its version, if it is installed; status 1: it is not.
@@ -38,7 +45,8 @@ _pm_version() {
     _text=$(dpkg-query -W -f '${db:Status-Abbrev}|${Version}' -- "$1" 2>/dev/null) || return 1
     case $_text in ?i*\|*) printf '%s\n' "${_text#*|}" ;; *) return 1 ;; esac
   else
-    rpm -q --qf '%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n' -- "$1" 2>/dev/null | tail -n 1 | sed 's/^0://' | grep -v 'not installed'
+    rpm -q --qf '%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n' -- "$1" 2>/dev/null |
+      tail -n 1 | sed 's/^0://' | grep -v 'not installed'
   fi
 }
 
@@ -82,7 +90,8 @@ _pm_simulate() {
       case $_spec in *=*) _spec=${_spec%%=*}-${_spec#*=} ;; esac
       set -- "$@" "$_spec"
     done
-    if [ "$_dnf_options" ]; then _text=$(dnf --assumeno -q --setopt=install_weak_deps=False --setopt=color=never $_dnf_options install "$@" 2>&1)
+    if [ "$_dnf_options" ]; then
+      _text=$(dnf --assumeno -q --setopt=install_weak_deps=False --setopt=color=never $_dnf_options install "$@" 2>&1)
     else _text=$(_dnf_look --assumeno install "$@" 2>&1)
     fi
     case $_text in
@@ -104,7 +113,8 @@ _apt_transaction() {
     $1 == "Remv" || $1 == "Purg" { print "remove", $2, bare($3) }' | sort -u
 }
 
-# The table of dnf: a heading that ends with a colon, then rows NAME ARCH VERSION REPOSITORY SIZE; a long name has a line of its own.
+# The table of dnf: a heading that ends with a colon, then rows NAME ARCH VERSION REPOSITORY SIZE; a long name has a
+# line of its own.
 _dnf_transaction() {
   awk '
     /^Transaction [Ss]ummary/ { exit }
@@ -139,13 +149,17 @@ _pm_cost() {
     END { printf "download %d\ndisk %d\n", (size + 1023) / 1024, disk }'
   printf '%s\n' "$_text" | while read -r _what _name _old _new; do
     [ "$_what" = upgrade ] || continue
-    apt-cache $_apt_options $_apt_look show "$_name=$_old" 2>/dev/null | grep -q '^Filename:' || printf 'old no %s\n' "$_name"
+    apt-cache $_apt_options $_apt_look show "$_name=$_old" 2>/dev/null | grep -q '^Filename:' ||
+      printf 'old no %s\n' "$_name"
   done
 }
 
 # Drivers and kernels are changes of their own; so is what a service would be restarted for.
-_pm_drivers='^(nvidia-(driver|dkms|kernel|open|utils|compute|fabricmanager|modprobe|persistenced|settings|firmware)|nvidia-[0-9]|libnvidia-|xserver-xorg-video-nvidia|cuda-drivers|cuda-compat|kmod-nvidia|dkms-nvidia|linux-modules-nvidia)'
-_pm_system='^(linux-(image|headers|modules)|kernel|libc6|glibc|libstdc\+\+6|libgcc|systemd|docker|containerd|runc|podman|nvidia-container)'
+_pm_drivers='^(nvidia-([0-9]|driver|dkms|kernel|open|utils|compute|fabricmanager|modprobe|persistenced|settings'
+_pm_drivers=$_pm_drivers'|firmware)|libnvidia-|xserver-xorg-video-nvidia|cuda-drivers|cuda-compat|kmod-nvidia'
+_pm_drivers=$_pm_drivers'|dkms-nvidia|linux-modules-nvidia)'
+_pm_system='^(linux-(image|headers|modules)|kernel|libc6|glibc|libstdc\+\+6|libgcc|systemd'
+_pm_system=$_pm_system'|docker|containerd|runc|podman|nvidia-container)'
 # What belongs to a toolkit: all else that a toolkit would bring is refused.
 _pm_toolkit='^(cuda-|lib|gds-tools|nsight-|nvidia-gds|default-jre|openjdk|java|fonts-|zlib|xcb|mesa-libs|ncurses)'
 
@@ -158,9 +172,17 @@ _pm_gate() {
     $1 == "remove" { print "it would remove " $2; next }
     $2 ~ ENVIRON["DRIVERS"] { print "it would " $1 " " $2 ", which belongs to the driver"; next }
     $1 == "upgrade" && $2 ~ /^cuda-toolkit(-[0-9]+)*-config-common$/ { next }
-    $1 == "upgrade" && !asked { print "it would upgrade " $2 " from " $3 " to " $4 ", which nobody asked for"; next }
-    $2 ~ ENVIRON["SYSTEM"] && !asked { print "it would " $1 " " $2 ", which is part of the system"; next }
-    ENVIRON["MODE"] == "toolkit" && $2 !~ ENVIRON["TOOLKIT"] && !asked { print "it would " $1 " " $2 ", which is no part of a toolkit" }'
+    $1 == "upgrade" && !asked {
+      print "it would upgrade " $2 " from " $3 " to " $4 ", which nobody asked for"
+      next
+    }
+    $2 ~ ENVIRON["SYSTEM"] && !asked {
+      print "it would " $1 " " $2 ", which is part of the system"
+      next
+    }
+    ENVIRON["MODE"] == "toolkit" && $2 !~ ENVIRON["TOOLKIT"] && !asked {
+      print "it would " $1 " " $2 ", which is no part of a toolkit"
+    }'
 }
 
 # DOWNLOAD DISK SPARE, in KiB: a line for each file system that has too little room.
@@ -194,7 +216,8 @@ _pm_inspect() {
   printf '%s\n' "$_transaction" | _pm_gate "$_mode" $_names | while IFS= read -r _line; do _seen gate "$_line"; done
   _cost=$(printf '%s\n' "$_transaction" | _pm_cost)
   printf '%s\n' "$_cost" | while IFS= read -r _line; do [ -z "$_line" ] || _seen "${_line%% *}" "${_line#* }"; done
-  _room=$(_pm_room $(printf '%s\n' "$_cost" | awk '{ v[$1] = $2 } END { print v["download"] + 0, v["disk"] + 0 }') "$_spare")
+  _sizes=$(printf '%s\n' "$_cost" | awk '{ v[$1] = $2 } END { print v["download"] + 0, v["disk"] + 0 }')
+  _room=$(_pm_room $_sizes "$_spare")
   [ -z "$_room" ] || _seen short "$_room"
 }
 
@@ -205,7 +228,8 @@ _lock_holder() {
     case $_file in
       *.pid) _holder=$(cat "$_file" 2>/dev/null) && [ -d "/proc/${_holder:-none}" ] || continue ;;
       *)
-        _holder=$(awk -v inode="$(stat -c %i -- "$_file")" '{ n = split($6, at, ":"); if (at[n] == inode && $2 != "->") print $5 }' /proc/locks | head -n 1)
+        _holder=$(awk -v inode="$(stat -c %i -- "$_file")" '
+          { n = split($6, at, ":"); if (at[n] == inode && $2 != "->") print $5 }' /proc/locks | head -n 1)
         [ "$_holder" ] || continue
         ;;
     esac
@@ -225,11 +249,17 @@ _pm_wait() {
   done
 }
 
-# ours or nothing: what we left half done is finished; what others did is not ours to repair.
+# ours or nothing: what we left half done is finished; what others did is not ours to repair. Nobody holds the package
+# manager now.
 _pm_repair() {
+  [ ! -e began ] || [ -z "$1" ] || [ "$_pm" != apt ] || for _dir in /tmp/apt-dpkg-install-??????; do
+    # Links to archives, which apt takes away itself unless it is ended.
+    [ -d "$_dir" ] && [ ! -L "$_dir" ] && [ "$(owner_uid "$_dir")" = 0 ] && rm -rf -- "$_dir"
+  done
   _broken=$(_pm_broken | head -n 3 | tr '\n' ' ')
   [ "$_broken" ] || return 0
-  { [ -e began ] && [ "$1" ]; } || _fail "the package manager left something half done, and it was not us: $_broken"
+  { [ -e began ] && [ "$1" ]; } ||
+    _fail "the package manager left something half done, and it was not us: $_broken"
   [ "$_pm" != apt ] || DEBIAN_FRONTEND=noninteractive dpkg --force-confdef --force-confold --configure -a || :
 }
 
@@ -244,6 +274,9 @@ _pm_left() {
     esac || printf '%s\n' "$_what $_name $_old${_new:+ $_new}"
   done
 }
+
+# <TRANSACTION: which packages it leaves in which versions.
+_pm_goals() { awk '$1 == "remove" { print "no", $2; next } { print $2, $NF }'; }
 
 # SECONDS TRANSACTION SPEC...: makes exactly that one.
 _pm_install() {
@@ -260,8 +293,9 @@ _pm_install() {
   set +f
   if [ $# -gt 0 ]; then
     _found=$(_pm_simulate "$@") || _fail "it can no longer be installed: $_found"
-    # What a broken run has left over is less than the whole.
-    _more=$(printf '%s\n' "$_found" | grep -vxF "$_left")
+    # What a broken run has left over is less than the whole. What it left half unpacked is installed again, in the same
+    # version, which counts as an upgrade.
+    _more=$(printf '%s\n' "$_found" | _pm_goals | grep -vxF "$(printf '%s\n' "$_left" | _pm_goals)")
     [ -z "$_more" ] || _fail "the package manager would now do something else: $(printf '%s\n' "$_more" | tr '\n' ';')"
   fi
   [ -e transaction ] || {
@@ -276,7 +310,8 @@ _pm_install() {
     _keep began yes || _fail "cannot write to $PWD"
     _apt_get -y --allow-downgrades install "$@" || _fail "apt-get install: status $?"
     # Named one by one they count as asked for; only those are that were.
-    _auto=$(printf '%s\n' "$_wanted" | awk -v asked=" $_asked " '$1 == "install" && !index(asked, " " $2 " ") { print $2 }')
+    _auto=$(printf '%s\n' "$_wanted" | awk -v asked=" $_asked " '
+      $1 == "install" && !index(asked, " " $2 " ") { print $2 }')
     [ -z "$_auto" ] || apt-mark auto $_auto >/dev/null 2>&1
   else
     set -f
@@ -306,7 +341,10 @@ _pm_verify() {
 }
 
 # NAME: broken off while it was unpacked, so that only force takes it away.
-_half_installed() { [ "$_pm" = apt ] && case $(dpkg-query -W -f '${db:Status-Abbrev}' -- "$1" 2>/dev/null) in ?[HF]*) ;; *) false ;; esac; }
+_half_installed() {
+  [ "$_pm" = apt ] || return
+  case $(dpkg-query -W -f '${db:Status-Abbrev}' -- "$1" 2>/dev/null) in ?[HF]*) ;; *) false ;; esac
+}
 
 # SECONDS: takes away exactly what was newly installed, and puts back the versions that were there.
 _pm_undo() {

@@ -1,15 +1,16 @@
 # service: a unit stopped, or started and healthy.
 
-# Into $_block: the unit as systemd has it now. Also $_active: up or down; a unit that systemd starts again and again is up.
+# Into $_block: the unit as systemd has it now. Also $_active: up or down; a unit that systemd starts again and again
+# is up.
 _service_unit() {
-  _show "$1" -p Id,LoadState,ActiveState,SubState,FragmentPath,DropInPaths,InvocationID,NRestarts,MainPID,ControlGroup,RequiredBy,BoundBy,ConsistsOf,TriggeredBy,NeedDaemonReload ||
-    return
+  _show "$1" -p Id,LoadState,ActiveState,SubState,FragmentPath,DropInPaths,InvocationID,NRestarts,ControlGroup \
+    -p RequiredBy,BoundBy,ConsistsOf,TriggeredBy || return
   _block=$_shown
   case $(_of ActiveState) in inactive | failed) _active=down ;; *) _active=up ;; esac
 }
 
-# service_inspect UNIT STATE RESTART: for a stop what runs, and from which texts; for the start that follows one only what no
-# step between them changes.
+# service_inspect UNIT STATE RESTART: for a stop what runs, and from which texts; for the start that follows one only
+# what no step between them changes.
 service_inspect() {
   command -v systemctl >/dev/null 2>&1 || unknown 'systemd is not here (no systemctl)'
   _service_unit "$1" || unknown 'systemd does not answer (systemctl show)'
@@ -64,7 +65,10 @@ service_stopped() {
   _service_unit "$1" || _fail 'systemd does not answer (systemctl show)'
   [ "$_active" = down ] || _fail "$1 is $(_of ActiveState) ($(_of SubState))"
   _group=$(_kept was_up)
-  [ -z "$_group" ] || _left=$(cat "/sys/fs/cgroup$_group/cgroup.procs" "/sys/fs/cgroup/systemd$_group/cgroup.procs" 2>/dev/null | tr '\n' ' ')
+  _left=
+  [ -z "$_group" ] ||
+    _left=$(cat "/sys/fs/cgroup$_group/cgroup.procs" "/sys/fs/cgroup/systemd$_group/cgroup.procs" 2>/dev/null |
+      tr '\n' ' ')
   [ -z "$_left" ] || _fail "processes of $1 are left after its stop: $_left"
 }
 
@@ -121,8 +125,9 @@ _same_start() {
     _fail "$1 did not stay up: $(_of ActiveState) ($(_of SubState)), restarts $(_of NRestarts)"
 }
 
-# service_healthy UNIT URL STATUS SECONDS REQUEST_URL TYPE HEADERS REQUEST_STATUS CONTAINS REQUEST_SECONDS BODY: it is the start that was
-# made, answers URL with STATUS within SECONDS, and then the request. Without an HTTP client it says so.
+# service_healthy UNIT URL STATUS SECONDS REQUEST_URL TYPE HEADERS REQUEST_STATUS CONTAINS REQUEST_SECONDS BODY: it is
+# the start that was made, answers URL with STATUS within SECONDS, and then the request. Without an HTTP client it
+# says so.
 service_healthy() {
   _same_start "$1"
   [ "$2" ] || return 0
@@ -137,7 +142,8 @@ service_healthy() {
   _until=$(($(date +%s) + $4))
   until [ "$(_http 10 "$2" '' '' '' </dev/null 2>/dev/null)" = "$3" ]; do
     _same_start "$1"
-    [ "$(date +%s)" -lt "$_until" ] || _fail "$1 did not answer $2 with $3 within $4 s: $(_http 10 "$2" '' '' '' </dev/null 2>&1)"
+    [ "$(date +%s)" -lt "$_until" ] ||
+      _fail "$1 did not answer $2 with $3 within $4 s: $(_http 10 "$2" '' '' '' </dev/null 2>&1)"
     sleep 2
   done
   _same_start "$1"
@@ -149,14 +155,14 @@ service_healthy() {
   _same_start "$1"
 }
 
-# _http SECONDS URL TYPE HEADERS FILE <BODY: its status; with TYPE a POST of BODY; the answer to FILE. HEADERS is a file on this
-# host. URL, body and headers are in no argument.
+# _http SECONDS URL TYPE HEADERS FILE <BODY: its status; with TYPE a POST of BODY; the answer to FILE. HEADERS is a
+# file on this host. URL, body and headers are in no argument.
 _http() {
   if [ "$_client" = curl ]; then
     [ -z "$3" ] || cat >body
     {
-      printf 'url = "%s"\nsilent\nshow-error\ngloboff\nnoproxy = "*"\nmax-time = %s\noutput = "%s"\nwrite-out = "%%{http_code}"\n' \
-        "$2" "$1" "${5:-/dev/null}"
+      printf '%s\n' silent show-error globoff 'noproxy = "*"' 'write-out = "%{http_code}"' \
+        "url = \"$2\"" "max-time = $1" "output = \"${5:-/dev/null}\""
       [ -z "$3" ] || printf 'header = "Content-Type: %s"\ndata-binary = "@body"\n' "$3"
       [ -z "$4" ] || sed 's/["\\]/\\&/g; s/.*/header = "&"/' "$4"
     } | "$_path" -q --config -

@@ -1,14 +1,15 @@
-# systemd_override: variables of one unit, in a drop-in of ours that sorts behind all others. Where the unit reads environment
-# files, which beat Environment= wherever that stands, also in an environment file of ours that is read behind them.
-# Arguments of all: UNIT, and for each variable NAME LINE-FOR-THE-DROP-IN LINE-FOR-THE-FILE; the last two empty: it is unset.
+# systemd_override: variables of one unit, in a drop-in of ours that sorts behind all others. Where the unit reads
+# environment files, which beat Environment= wherever that stands, also in an environment file of ours that is read
+# behind them. Arguments of all: UNIT, and for each variable NAME LINE-FOR-THE-DROP-IN LINE-FOR-THE-FILE; the last two
+# empty: it is unset.
 
 _header='# Of trueup: variables that this unit needs. Rolling the run back takes them away again.
 [Service]'
 
 # Into $_block: the unit as systemd has it now.
 _override_unit() {
-  _show "$1" -p LoadState,UnitFileState,FragmentPath,DropInPaths,Environment,EnvironmentFiles,UnsetEnvironment,PAMName,ExecStart,NeedDaemonReload,Id ||
-    return
+  _show "$1" -p Id,LoadState,UnitFileState,FragmentPath,DropInPaths,NeedDaemonReload,ExecStart,PAMName \
+    -p Environment,EnvironmentFiles,UnsetEnvironment || return
   _block=$_shown
 }
 
@@ -29,7 +30,8 @@ _override_files() {
 # Does the unit read environment files of others?
 _reads_files() { _of EnvironmentFiles | grep -v "^$_env (" | grep -q .; }
 
-# _with_line LINE PREFIX [OTHER]: of a text the same with LINE, where one began with PREFIX, else at the end; none with OTHER.
+# _with_line LINE PREFIX [OTHER]: of a text the same with LINE, where one began with PREFIX, else at the end; none
+# with OTHER.
 _with_line() {
   LINE=$1 PREFIX=$2 OTHER=$3 awk '
     BEGIN { line = ENVIRON["LINE"]; prefix = ENVIRON["PREFIX"]; other = ENVIRON["OTHER"] }
@@ -46,7 +48,8 @@ _override_texts() {
   _conf_text=$(_kept "$_conf")
   _env_text=$(_kept "$_env")
   [ "$_conf_text" ] || _conf_text=$_header
-  [ "$(printf '%s\n' "$_conf_text" | grep '^\[' | tail -n 1)" = '[Service]' ] || _conf_text="$_conf_text$newline[Service]"
+  [ "$(printf '%s\n' "$_conf_text" | grep '^\[' | tail -n 1)" = '[Service]' ] ||
+    _conf_text="$_conf_text$newline[Service]"
   _with_file=
   if [ -e "$_env" ] || _reads_files; then
     _with_file=1
@@ -55,7 +58,8 @@ _override_texts() {
   _free=$(_of UnsetEnvironment | _words) _reset=
   while [ $# -ge 3 ]; do
     if [ -z "$2" ]; then
-      _conf_text=$(printf '%s\n' "$_conf_text" | _with_line "UnsetEnvironment=\"$1\"" "UnsetEnvironment=\"$1\"" "Environment=\"$1=")
+      _line="UnsetEnvironment=\"$1\""
+      _conf_text=$(printf '%s\n' "$_conf_text" | _with_line "$_line" "$_line" "Environment=\"$1=")
       _env_text=$(printf '%s\n' "$_env_text" | grep -v "^$1=")
     else
       _conf_text=$(printf '%s\n' "$_conf_text" | _with_line "$2" "Environment=\"$1=" "UnsetEnvironment=\"$1\"")
@@ -87,7 +91,8 @@ _effective() {
 # Names of loaded units whose files changed since systemd read them, but UNIT.
 _pending() {
   _show '*' -p Id,NeedDaemonReload || return
-  printf '%s\n' "$_shown" | awk -F= -v unit="$1" '
+  printf '%s\n' "$_shown" | UNIT=$1 awk -F= '
+    BEGIN { unit = ENVIRON["UNIT"] }
     $1 == "Id" { id = substr($0, 4) }
     $1 == "NeedDaemonReload" { reload = $2 }
     $0 == "" { if (reload == "yes" && id != unit) print id; id = reload = "" }
@@ -112,7 +117,8 @@ systemd_override_inspect() {
     [ "$_path" = "$_env" ] || _seen reads "$( { as_owner "$_path" cat -- "$_path" | _digest; } 2>/dev/null) $_path"
   done
   _pending "$1" | while IFS= read -r _line; do _seen pending "$_line"; done
-  [ -z "$(_of PAMName)" ] || [ ! -r /etc/environment ] || _seen pam "$(_env_file </etc/environment | sed 's/=.*//' | tr '\n' ' ')"
+  [ -z "$(_of PAMName)" ] || [ ! -r /etc/environment ] ||
+    _seen pam "$(_env_file </etc/environment | sed 's/=.*//' | tr '\n' ' ')"
   _argv=$(_of ExecStart | sed 's/.*argv\[\]=//; s/ ; .*//')
   _override_texts "$@"
   _unit=$1
@@ -148,8 +154,8 @@ _file_digest() {
   fi
 }
 
-# NAME COMMAND: what of the start command sets it itself, whatever the unit says: the command, or a shell script in it. What
-# only fills a gap (${NAME:-...}) does not count.
+# NAME COMMAND: what of the start command sets it itself, whatever the unit says: the command, or a shell script in
+# it. What only fills a gap (${NAME:-...}) does not count.
 _who_sets() {
   set -f
   {
@@ -157,7 +163,8 @@ _who_sets() {
     for _word in $2; do
       case $_word in /*) [ ! -f "$_word" ] || _script "$_word" | sed "s|^|$_word: |" ;; esac
     done
-  } | grep -v '^[^ ]*: *#' | grep -vE "$1=[\"']?\\\$\\{$1:?-" | grep -E "(^|[^A-Za-z0-9_\$])$1=" | sed 's/: .*//' | head -n 1
+  } | grep -v '^[^ ]*: *#' | grep -vE "$1=[\"']?\\\$\\{$1:?-" |
+    grep -E "(^|[^A-Za-z0-9_\$])$1=" | sed 's/: .*//' | head -n 1
 }
 
 # _override_file FUNCTION conf|env: one of the two files, by what file.sh has.

@@ -48,8 +48,10 @@ class OverlayHost:
             os.makedirs(path)
             os.chmod(path, 0o755)
         # A process that holds the namespaces: with its end, all that runs there ends.
-        self._holder = subprocess.Popen(["unshare", "-m", "-p", "--fork", "--kill-child", "--propagation", "private", "sh", "-c", _MOUNTS,
-                                         "host", self._directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        self._holder = subprocess.Popen(["unshare", "-m", "-p", "--fork", "--kill-child", "--propagation", "private",
+                                         "sh", "-c", _MOUNTS,
+                                         "host", self._directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         stderr=subprocess.PIPE,
                                         text=True)
         if self._holder.stdout.readline() != "ready\n":
             why = self._holder.communicate()[1].strip()
@@ -68,15 +70,18 @@ class OverlayHost:
 
     def run(self, *command, stdin="", timeout=PATIENCE):
         """A program there, to its end."""
-        return subprocess.run(self._command(command), input=stdin, text=True, errors="replace", capture_output=True, timeout=timeout)
+        return subprocess.run(self._command(command), input=stdin, text=True, errors="replace", capture_output=True,
+                              timeout=timeout)
 
     def start(self, *command):
         """The same, without waiting for its end; a process group of its own."""
-        return subprocess.Popen(self._command(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        return subprocess.Popen(self._command(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT,
                                 text=True, start_new_session=True)
 
     def sh_bytes(self, script, data):
-        subprocess.run(self._command(["/bin/sh", "-e", "-c", script]), input=data, check=True, capture_output=True, timeout=PATIENCE)
+        subprocess.run(self._command(["/bin/sh", "-e", "-c", script]), input=data, check=True, capture_output=True,
+                       timeout=PATIENCE)
 
     def sh(self, script, **kwargs):
         done = self.run("/bin/sh", "-e", "-c", script, **kwargs)

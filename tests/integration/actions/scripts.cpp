@@ -1,13 +1,14 @@
+#include "action/scripts.hpp"
+
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "action/action.hpp"
-#include "action/scripts.hpp"
 #include "probe/scripts.hpp"
 
-// What the kinds make, for tests that run it through real shells: a list of {kind, params, inspected} on standard input, and on
-// standard output the library and for each the scripts and the difference.
+// What the kinds make, for tests that run it through real shells: a list of {kind, params, inspected} on standard
+// input, and on standard output the library and for each the scripts and the difference.
 
 namespace {
 
@@ -44,5 +45,6 @@ int main() {
   json answers = json::array();
   for (const auto& asked : json::parse(text)) answers.push_back(made(asked));
   const auto library = std::string(kProbeLibrary) + std::string(kConsumersLibrary) + std::string(kActionLibrary);
-  std::cout << json{{"library", library}, {"made", answers}}.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
+  std::cout << json{{"library", library}, {"made", answers}}.dump(-1, ' ', false, json::error_handler_t::replace)
+            << "\n";
 }

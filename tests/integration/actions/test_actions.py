@@ -1,7 +1,7 @@
 """The kinds of actions through real shells, with real programs, on an overlay of this machine's root.
 
-What each has to do: inspect, difference, apply, verify; again without a change; undo, and inspect prints what it printed
-before, with nothing left but what is trueup's.
+What each has to do: inspect, difference, apply, verify; again without a change; undo, and inspect prints what it
+printed before, with nothing left but what is trueup's.
 """
 import http.server
 import json
@@ -20,7 +20,8 @@ from overlay_host import OverlayHost, available
 SCRIPTS = os.environ.get("TRUEUP_ACTION_SCRIPTS", "build/dev/trueup_action_scripts")
 SHELLS = [shell for shell in ("dash", "bash", "busybox sh") if shutil.which(shell.split()[0])]
 # Nothing in it is a file's name; each is one word for a shell that gets it as data.
-NASTY = ["a b", "it's", '"quoted"', "$(id)", "`id`", "${HOME}", "-rf", "*", "?", "[a-z]", "\\", "a;b", "a&b", "a|b", "#x", "~",
+NASTY = ["a b", "it's", '"quoted"', "$(id)", "`id`", "${HOME}", "-rf", "*", "?", "[a-z]", "\\", "a;b", "a&b", "a|b",
+         "#x", "~",
          "!x", "%s", "%n", "a\\nb", "'; touch /planted; '", '"; touch /planted; "', "é", ">x", "<x", "(", "{a,b}"]
 
 
@@ -52,8 +53,10 @@ class Step:
     def script(self, text, **variables):
         self.host.write("/var/lib/trueup/runs/r1/script", f". /var/lib/trueup/runs/r1/lib\n{text}")
         words = [f"{name}={value}" for name, value in variables.items()]
-        return self.host.run("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", f"TRUEUP_STEP={self.directory}", *words,
-                             "sh", "-c", f"umask 077; cd {self.directory} && exec {self.shell} /var/lib/trueup/runs/r1/script")
+        return self.host.run("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C",
+                             f"TRUEUP_STEP={self.directory}", *words,
+                             "sh", "-c",
+                             f"umask 077; cd {self.directory} && exec {self.shell} /var/lib/trueup/runs/r1/script")
 
     def inspect(self):
         done = self.script(self.ask()["inspect"])
@@ -138,7 +141,8 @@ class File(ActionTest):
         step = Step(self.host, "file", {"path": "/etc/x.conf", "content": "new\n", "owner": "daemon", "group": "sys"})
         made = self.whole_life(step)
         self.assertIn("-old KEY\n+new\n", made["diff"])
-        self.assertEqual(self.host.sh("stat -c '%a %U %G %Y' /etc/x.conf; cat /etc/x.conf"), "604 daemon sys 1000000\nold KEY\n")
+        self.assertEqual(self.host.sh("stat -c '%a %U %G %Y' /etc/x.conf; cat /etc/x.conf"),
+                         "604 daemon sys 1000000\nold KEY\n")
 
     def test_a_file_that_shall_go_comes_back(self):
         self.host.write("/etc/x.conf", "old\n")
@@ -218,7 +222,8 @@ class Alternatives(ActionTest):
             with self.subTest(link=script):
                 self.setUp()
                 self.host.sh(script)
-                step = Step(self.host, "alternatives", {"group": "cuda", "path": "/usr/local/cuda-12.8", "link": "/usr/local/cuda",
+                step = Step(self.host, "alternatives",
+                            {"group": "cuda", "path": "/usr/local/cuda-12.8", "link": "/usr/local/cuda",
                                                         "priority": 128})
                 self.whole_life(step)
 
@@ -237,7 +242,8 @@ class Cache(ActionTest):
     def setUp(self):
         super().setUp()
         self.host.sh("useradd -m -d /home/svc svc; useradd -m -d /home/evil evil; umask 022; "
-                     f"setpriv --reuid svc --regid svc --clear-groups mkdir -p {self.PATH}/120f; echo x >{self.PATH}/120f/m.so; "
+                     f"setpriv --reuid svc --regid svc --clear-groups mkdir -p {self.PATH}/120f; "
+                     f"echo x >{self.PATH}/120f/m.so; "
                      f"chown -R svc:svc {self.PATH}")
 
     def step(self, path=PATH, shell="dash", **params):
@@ -296,7 +302,8 @@ class Cache(ActionTest):
         self.assertEqual(done.stdout, "program sleep\n")
 
     def test_what_is_no_cache_of_its_owner(self):
-        self.host.sh("mkdir -p /srv/models/llama; chown -R svc /srv/models; mkdir -p /home/svc/a/b; ln -s /home/svc/a/b /home/svc/a/link; "
+        self.host.sh("mkdir -p /srv/models/llama; chown -R svc /srv/models; mkdir -p /home/svc/a/b; "
+                     "ln -s /home/svc/a/b /home/svc/a/link; "
                      "chown -R svc /home/svc/a; mkdir -p /home/evil/x/triton; chown svc /home/evil/x/triton")
         for path, why in (("/srv/models/llama", "nothing in its name"), ("/home/svc/a/link", "is a link"),
                           ("/home/evil/x/triton", "decides"), ("/home/svc/a", "nothing in its name")):
@@ -307,10 +314,12 @@ class Cache(ActionTest):
                     refused = str(error)
                 self.assertIn(why, refused)
         self.assertFalse(self.step("/home/svc/.cache/flashinfer/9").difference()["needed"])
-        self.assertEqual(self.step(owner="root").difference()["refused"][0], f"{self.PATH} belongs to svc, expected root")
+        self.assertEqual(self.step(owner="root").difference()["refused"][0],
+                         f"{self.PATH} belongs to svc, expected root")
 
     def test_in_a_sticky_directory_it_is_its_owners(self):
-        self.host.sh("mkdir -m 1777 /srv/tmp; mkdir -p /srv/tmp/torchinductor_svc/a; chown -R svc /srv/tmp/torchinductor_svc")
+        self.host.sh("mkdir -m 1777 /srv/tmp; mkdir -p /srv/tmp/torchinductor_svc/a; "
+                     "chown -R svc /srv/tmp/torchinductor_svc")
         self.whole_life(self.step("/srv/tmp/torchinductor_svc"))
 
 
@@ -378,7 +387,8 @@ class SystemdOverride(SystemdTest):
     CONF = "/etc/systemd/system/sglang.service.d/zz-trueup.conf"
 
     def step(self, environment=None, shell="dash", number="01", **params):
-        return Step(self.host, "systemd_override", {"unit": self.UNIT, "environment": environment or self.PIN, **params}, shell, number)
+        return Step(self.host, "systemd_override",
+                    {"unit": self.UNIT, "environment": environment or self.PIN, **params}, shell, number)
 
     def test_a_drop_in_comes_and_goes(self):
         for shell in SHELLS:
@@ -411,7 +421,8 @@ class SystemdOverride(SystemdTest):
         made = self.whole_life(step)
         self.assertEqual(made["current"], "CUDA_HOME=/usr/local/cuda-12.8")
         self.succeed(step, "apply")
-        self.assertIn("EnvironmentFile=/etc/systemd/system/sglang.service.d/zz-trueup.env\n", self.host.sh(f"cat {self.CONF}"))
+        self.assertIn("EnvironmentFile=/etc/systemd/system/sglang.service.d/zz-trueup.env\n",
+                      self.host.sh(f"cat {self.CONF}"))
         # What is proven is the value, not that the files are there.
         self.host.sh("echo 'CUDA_HOME=\"/elsewhere\"' >/etc/systemd/system/sglang.service.d/zz-trueup.env")
         self.assertNotEqual(step.do("verify").returncode, 0)
@@ -421,7 +432,8 @@ class SystemdOverride(SystemdTest):
         step.difference()
         self.succeed(step, "apply")
         self.host.write("/etc/default/late", "CUDA_HOME=/elsewhere\n")
-        self.host.write("/etc/systemd/system/sglang.service.d/late.conf", "[Service]\nEnvironmentFile=/etc/default/late\n")
+        self.host.write("/etc/systemd/system/sglang.service.d/late.conf",
+                        "[Service]\nEnvironmentFile=/etc/default/late\n")
         self.host.sh("systemctl daemon-reload")
         done = step.do("verify")
         self.assertEqual(done.returncode, 1)
@@ -470,10 +482,12 @@ class SystemdOverride(SystemdTest):
         self.assertEqual(self.host.sh("ls /etc/systemd/system/sglang.service.d"), "zzz.conf\nzzz.conf-trueup.conf\n")
 
     def test_what_sets_it_itself_is_named(self):
-        for text, who in (("#!/bin/bash\nexport CUDA_HOME=/x\n", "/opt/serve"), ("#!/bin/sh\n CUDA_HOME=/x exec y\n", "/opt/serve")):
+        for text, who in (("#!/bin/bash\nexport CUDA_HOME=/x\n", "/opt/serve"),
+                          ("#!/bin/sh\n CUDA_HOME=/x exec y\n", "/opt/serve")):
             self.host.write("/opt/serve", text, 0o755)
             self.assertIn(who, self.step().difference()["refused"][0])
-        for text in ("#!/bin/sh\nexport CUDA_HOME=${CUDA_HOME:-/x}\n", "#!/bin/sh\n# CUDA_HOME=/x\n", "#!/bin/sh\necho $CUDA_HOME\n"):
+        for text in ("#!/bin/sh\nexport CUDA_HOME=${CUDA_HOME:-/x}\n", "#!/bin/sh\n# CUDA_HOME=/x\n",
+                     "#!/bin/sh\necho $CUDA_HOME\n"):
             self.host.write("/opt/serve", text, 0o755)
             self.assertEqual(self.step().difference()["refused"], [], text)
 
@@ -520,7 +534,8 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.answer(self.rfile.read(int(self.headers["Content-Length"])).decode())
 
     def answer(self, body):
-        self.server.asked.append((self.command, self.path, body, self.headers.get("Authorization"), self.headers.get("Content-Type")))
+        self.server.asked.append((self.command, self.path, body, self.headers.get("Authorization"),
+                                  self.headers.get("Content-Type")))
         status = self.server.statuses.pop(0) if self.server.statuses else 200
         self.send_response(status)
         self.end_headers()
@@ -593,7 +608,9 @@ class Service(SystemdTest):
         self.assertEqual(self.active(), "active")
 
     def test_drained_once_before_the_stop(self):
-        self.host.write("/usr/local/bin/drain", '#!/bin/sh\nprintf "%s|" "$@" >>/srv/drained\nexec cat /var/lib/stub/sglang.service.active >>/srv/drained\n', 0o755)
+        self.host.write("/usr/local/bin/drain",
+                        '#!/bin/sh\nprintf "%s|" "$@" >>/srv/drained\n'
+                        'exec cat /var/lib/stub/sglang.service.active >>/srv/drained\n', 0o755)
         step = self.step("stopped", drain=["/usr/local/bin/drain", "a b", "$(id)"])
         self.assertEqual(step.difference()["irreversible"], "")
         self.succeed(step, "apply")
@@ -638,10 +655,12 @@ class Service(SystemdTest):
             self.host.write("/etc/key", "Authorization: Bearer planted\"x\n", 0o600)
             body = json.dumps({"prompt": "it's \"$(id)\" \\ `x`", "top_k": 20})
             step = self.start_with({"url": f"{url}/health", "request": {"url": f"{url}/v1/completions", "body": body,
-                                                                        "headers_from": "/etc/key", "contains": "four words"}})
+                                                                        "headers_from": "/etc/key",
+                                                                            "contains": "four words"}})
             with self.subTest(lacks=lacks):
                 self.succeed(step, "verify")
-                self.assertEqual([each[:2] for each in server.asked], [("GET", "/health")] * 3 + [("POST", "/v1/completions")])
+                self.assertEqual([each[:2] for each in server.asked],
+                                 [("GET", "/health")] * 3 + [("POST", "/v1/completions")])
                 self.assertEqual(server.asked[-1][2:], (body, 'Bearer planted"x', "application/json"))
                 self.assertEqual(self.host.sh(f"cd {step.directory}; ls"), "invocation\nstarted\n")
 
@@ -701,6 +720,8 @@ class AptTest(ActionTest):
         {"name": "needs-driver", "version": "1", "depends": "cuda-drivers"},
         {"name": "broken", "version": "1", "postinst": "exit 1\n"},
         {"name": "slow", "version": "1", "postinst": "[ -e /srv/quick ] || { touch /srv/dpkg; exec sleep 1000; }\n"},
+        {"name": "slow-unpack", "version": "1",
+         "preinst": "[ -e /srv/quick ] || { touch /srv/dpkg; exec sleep 1000; }\n"},
         {"name": "uses-tool", "version": "1", "depends": "tool-lib"},
     ]
 
@@ -729,7 +750,7 @@ class Package(AptTest):
                 self.assertEqual(made["diff"], "+ tool 1.0\n+ tool-lib 2.0\n")
                 self.assertEqual(self.installed(), before)
                 self.assertEqual(self.host.run("test", "-e", "/opt/tool").returncode, 1)
-                self.assertNotIn("tool", self.host.sh("ls /var/cache/apt/archives"))
+                self.assertNotIn("\ntool", self.host.sh("ls /var/cache/apt/archives"))
                 self.host.sh(f"rm -rf {step.directory}")
 
     def test_dependencies_are_marked_as_such(self):
@@ -756,22 +777,27 @@ class Package(AptTest):
     def test_nothing_is_written_by_a_look(self):
         step = self.step("tool")
         step.inspect()
-        self.host.sh("touch -d '1 second ago' /srv/mark; find /var /etc /root -xdev -newer /srv/mark -exec touch -h -d '1 hour ago' {} +")
+        places = "/etc /root/.cache /var/cache /var/lib/apt /var/lib/dpkg /var/log"
+        self.host.sh("touch -d '1 second ago' /srv/mark; mkdir -p /root/.cache; "
+                     f"find {places} -xdev -newer /srv/mark -exec touch -h -d '1 hour ago' {{}} +")
         step.inspect()
-        self.assertEqual(self.host.sh("find /var /etc /root -xdev -newer /srv/mark ! -path '/var/lib/trueup*' -print"), "")
+        self.assertEqual(self.host.sh(f"find {places} -xdev -newer /srv/mark"), "")
 
     def test_what_it_would_do_beyond_is_refused(self):
         self.host.sh("apt-get -y install tool=1.0 tool-lib=1.0")
-        for package, why in (("breaks-tool", "it would remove tool"), ("needs-newer", "it would upgrade tool-lib from 1.0 to 2.0"),
+        for package, why in (("breaks-tool", "it would remove tool"),
+                             ("needs-newer", "it would upgrade tool-lib from 1.0 to 2.0"),
                              ("needs-driver", "it would install cuda-drivers, which belongs to the driver"),
-                             ("cuda-drivers", "belongs to the driver"), ("nonesuch", "Unable to locate package nonesuch")):
+                             ("cuda-drivers", "belongs to the driver"),
+                             ("nonesuch", "Unable to locate package nonesuch")):
             with self.subTest(package=package):
                 self.assertIn(why, " ".join(self.step(package).difference()["refused"]))
 
     def test_a_plan_whose_packages_changed_is_not_made(self):
         step = self.step("tool")
         step.difference()
-        apt_repository.repository(self.host, self.REPOSITORY, self.PACKAGES + [{"name": "tool", "version": "3.0", "depends": "tool-lib"}])
+        apt_repository.repository(self.host, self.REPOSITORY,
+                                  self.PACKAGES + [{"name": "tool", "version": "3.0", "depends": "tool-lib"}])
         self.host.sh("apt-get -q update")
         self.assertNotEqual(step.inspect(), step.seen)
         done = step.do("apply")
@@ -802,7 +828,8 @@ class Package(AptTest):
 
     def broken_off(self, step):
         """apply, ended with all its descendants while dpkg configures."""
-        script = self.host.start("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", f"TRUEUP_STEP={step.directory}", "sh", "-c",
+        script = self.host.start("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C",
+                                 f"TRUEUP_STEP={step.directory}", "sh", "-c",
                                  f"cd {step.directory}; . /var/lib/trueup/runs/r1/lib; {step.made['apply']}")
         while self.host.run("test", "-e", "/srv/dpkg").returncode:
             self.assertIsNone(script.poll(), "it ended before it could be broken off")
@@ -812,13 +839,15 @@ class Package(AptTest):
 
     def test_what_we_broke_off_is_finished_or_undone_and_what_others_did_is_not(self):
         before = self.installed()
-        for end in ("resume", "undo", "others"):
-            step = self.step("slow")
+        for package, end in [(package, end) for package in ("slow", "slow-unpack") for end in ("resume", "undo",
+            "others")]:
+            step = self.step(package)
             step.difference()
             self.broken_off(step)
             self.assertNotEqual(self.installed(), before)
-            self.host.sh("touch /srv/quick")
-            with self.subTest(end=end):
+            # What apt leaves in /tmp when it installs many and is ended.
+            self.host.sh("touch /srv/quick; mkdir -m 700 /tmp/apt-dpkg-install-AbCdEf")
+            with self.subTest(package=package, end=end):
                 if end == "resume":
                     self.assertEqual(step.do("apply").returncode, 1, "without the journal's word nothing is repaired")
                     self.succeed(step, "apply", TRUEUP_RESUMED="1")
@@ -829,6 +858,7 @@ class Package(AptTest):
                     self.assertEqual(other.do("apply", TRUEUP_RESUMED="1").returncode, 1)
                 self.succeed(step, "undo")
                 self.assertEqual(self.installed(), before)
+                self.assertEqual(self.host.sh("ls /tmp"), "")
             self.host.sh(f"rm -rf /srv/quick {step.directory}")
 
     def test_what_others_need_by_now_stays(self):
@@ -845,7 +875,8 @@ class Package(AptTest):
     def test_who_holds_the_package_manager_is_named(self):
         step = self.step("tool", patience="2s")
         step.difference()
-        holder = self.host.start("/usr/bin/python3", "-c", "import fcntl, time; f = open('/var/lib/dpkg/lock-frontend', 'w'); "
+        holder = self.host.start("/usr/bin/python3", "-c",
+                                 "import fcntl, time; f = open('/var/lib/dpkg/lock-frontend', 'w'); "
                                  "fcntl.lockf(f, fcntl.LOCK_EX); open('/srv/held', 'w'); time.sleep(1000)")
         self.addCleanup(holder.communicate)
         self.addCleanup(os.killpg, holder.pid, 9)
@@ -859,7 +890,8 @@ class Package(AptTest):
 class CudaToolkit(AptTest):
     PACKAGES = (apt_repository.toolkit("12.8", "12.8.90-1") + apt_repository.toolkit("13.0", "13.0.96-1") +
                 apt_repository.toolkit("12.9", "12.9.79-1") +
-                [{"name": "cuda-drivers", "version": "580"}, {"name": "cuda-13-0", "version": "13", "depends": "cuda-toolkit-13-0, cuda-drivers"}])
+                [{"name": "cuda-drivers", "version": "580"},
+                 {"name": "cuda-13-0", "version": "13", "depends": "cuda-toolkit-13-0, cuda-drivers"}])
     BY_HAND = "mkdir -p /usr/local/cuda-12.8/bin; "
     PACKAGED = "apt-get -y -q install cuda-toolkit-12-8 cuda-toolkit-config-common=12.8.90-1; "
     STATES = {
@@ -880,11 +912,9 @@ class CudaToolkit(AptTest):
     def step(self, shell="dash", number="01", **params):
         return Step(self.host, "cuda_toolkit", {"version": "13.0", **params}, shell, number)
 
-    def default(self):
-        return self.host.sh("readlink -f /usr/local/cuda || true; readlink /usr/local/cuda || true; ls -d /usr/local/cuda 2>/dev/null || true")
-
     def files(self):
-        return self.host.sh("find /etc/alternatives /var/lib/dpkg/alternatives /usr/local /etc/ld.so.conf.d -printf '%p %y %m %u %l\\n' | sort; "
+        return self.host.sh("find /etc/alternatives /var/lib/dpkg/alternatives /usr/local /etc/ld.so.conf.d "
+                            "-printf '%p %y %m %u %l\\n' | sort; "
                             "cat /var/lib/dpkg/alternatives/cuda* 2>/dev/null || true")
 
     def test_the_default_stays_in_every_state_it_can_be_in(self):
@@ -892,14 +922,16 @@ class CudaToolkit(AptTest):
             with self.subTest(state=name):
                 self.setUp()
                 self.host.sh(script)
-                default, installed, files = self.host.run("readlink", "-f", "/usr/local/cuda").stdout, self.installed(), self.files()
+                default, installed, files = self.host.run("readlink", "-f",
+                                                          "/usr/local/cuda").stdout, self.installed(), self.files()
                 step = self.step(SHELLS[len(name) % len(SHELLS)])
                 made = step.difference()
                 self.assertEqual(made["refused"], [])
                 self.succeed(step, "apply")
                 self.succeed(step, "verify")
                 self.assertEqual(self.host.run("readlink", "-f", "/usr/local/cuda").stdout, default)
-                self.assertEqual(self.host.sh("/usr/local/cuda-13.0/bin/nvcc --version | grep -o 'release 13.0'"), "release 13.0\n")
+                self.assertEqual(self.host.sh("/usr/local/cuda-13.0/bin/nvcc --version | grep -o 'release 13.0'"),
+                                 "release 13.0\n")
                 self.assertFalse(step.ask(step.inspect())["needed"])
                 self.succeed(step, "apply", TRUEUP_RESUMED="1")
                 self.succeed(step, "verify")
@@ -936,6 +968,10 @@ class CudaToolkit(AptTest):
         self.host.sh("apt-get -q update")
         self.assertIn("cuda-drivers, which belongs to the driver", " ".join(self.step().difference()["refused"]))
 
+    # All that apt knows of repositories; which packages came by themselves is its own affair.
+    CONFIG = ("find /etc/apt /var/lib/apt /usr/share/keyrings ! -type d ! -name extended_states -printf '%p %s\\n' "
+              "| sort")
+
     def test_a_repository_that_is_used_once(self):
         with tempfile.TemporaryDirectory() as home:
             armored, fingerprint = apt_repository.make_key(home)
@@ -943,12 +979,14 @@ class CudaToolkit(AptTest):
             other = tempfile.mkdtemp()
             self.addCleanup(shutil.rmtree, other)
             wrong_key, wrong_fingerprint = apt_repository.make_key(other)
-            subprocess.run(["gpg", "--homedir", home, "--batch", "--import"], input=wrong_key, text=True, check=True, capture_output=True)
-            both = subprocess.run(["gpg", "--homedir", home, "--batch", "--armor", "--export"], text=True, check=True, capture_output=True).stdout
+            subprocess.run(["gpg", "--homedir", home, "--batch", "--import"], input=wrong_key, text=True, check=True,
+                           capture_output=True)
+            both = subprocess.run(["gpg", "--homedir", home, "--batch", "--armor", "--export"], text=True, check=True,
+                                  capture_output=True).stdout
             subprocess.run(["gpgconf", "--homedir", home, "--kill", "all"], check=False)
         apt_repository.repository(self.host, self.REPOSITORY, [{"name": "x", "version": "1"}])
         self.host.sh("apt-get -q update")
-        before, config = self.installed(), self.host.sh("find /etc/apt /var/lib/apt /usr/share/keyrings ! -type d ! -name extended_states -printf '%p %s\\n' | sort")
+        before, config = self.installed(), self.host.sh(self.CONFIG)
         given = {"url": "file:///srv/nvidia", "suite": "./", "key": armored, "fingerprint": fingerprint}
         for shell in SHELLS:
             step = self.step(shell, repository=given)
@@ -961,11 +999,12 @@ class CudaToolkit(AptTest):
             self.succeed(step, "apply", TRUEUP_RESUMED="1")
             self.succeed(step, "undo")
             self.assertEqual(self.installed(), before)
-            self.assertEqual(self.host.sh("find /etc/apt /var/lib/apt /usr/share/keyrings ! -type d ! -name extended_states -printf '%p %s\\n' | sort"), config)
+            self.assertEqual(self.host.sh(self.CONFIG), config)
             self.host.sh(f"rm -rf {step.directory}")
         for change, why in (({"fingerprint": wrong_fingerprint}, f"has the fingerprint {fingerprint}"),
                             ({"key": wrong_key, "fingerprint": wrong_fingerprint}, "could not be read"),
-                            ({"key": both}, "is not one OpenPGP key"), ({"url": "file:///srv/gone"}, "could not be read"),
+                            ({"key": both}, "is not one OpenPGP key"),
+                            ({"url": "file:///srv/gone"}, "could not be read"),
                             ({"most": "1KiB"}, "KiB, and 1 are agreed to")):
             with self.subTest(change=list(change)):
                 step = self.step(repository={**given, **change})
