@@ -62,7 +62,7 @@ Comparison compare_with_plan(const std::vector<std::string>& cures, const std::v
   for (const auto& finding : after.assessment.findings) {
     const auto key = finding.key();
     if (holds(remaining, key)) continue;
-    if (holds(cures, key))
+    if (holds(cures, key) && finding.severity != Severity::info)
       comparison.still.push_back(key);
     else if (finding.severity == Severity::error)
       comparison.unexpected.push_back(key);

@@ -31,7 +31,8 @@ std::string_view to_string(WorkOutcome outcome);
 
 /// How a host after its run differs from what the plan said. Keys of findings.
 struct Comparison {
-  std::vector<std::string> still;       ///< to be cured, and still there
+  std::vector<std::string> still;       ///< to be cured, and still there; not those of severity info: what was logged once
+                                        ///< stays in the journal
   std::vector<std::string> unexpected;  ///< errors that the plan did not have
   std::vector<std::string> unknown;     ///< to be cured, and its check could not be evaluated: `KEY: WHY`
   friend bool operator==(const Comparison&, const Comparison&) = default;
