@@ -252,7 +252,7 @@ struct JitCache {
   std::string kind;                        ///< `flashinfer`, `torch_extensions`, `triton`, ...
   std::string path;                        ///< the directory this record describes
   std::string owner;
-  std::string version;                     ///< FlashInfer: version directory; else empty
+  std::string version;                     ///< FlashInfer, tilelang: version directory; else empty
   std::string archs;                       ///< FlashInfer: `120f`; empty: directly below the version (empty set) or no such part
   std::string op;                          ///< module name; empty: the record is about the version directory itself
   std::string cuda_home;                   ///< from build.ninja
