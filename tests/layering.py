@@ -17,7 +17,7 @@ CORE = {
     "parse": ["base", "model"],
     "probe": ["base", "model"],
     "expr": ["base", "model", "load"],
-    "derive": ["base", "model", "load"],
+    "derive": ["base", "model", "load", "probe"],
     "check": ["base", "model", "load", "parse", "expr", "derive"],
     "action": ["base", "model", "load", "parse", "probe", "expr", "derive", "check"],
     "plan": ["base", "model", "load", "expr", "derive", "check", "action"],

@@ -133,7 +133,7 @@ struct CudaLink {
   friend bool operator==(const CudaLink&, const CudaLink&) = default;
 };
 
-/// A program that JIT libraries call by name: gcc, g++, c++, clang, ninja, which, nvcc.
+/// A program that JIT libraries call by name: gcc, g++, c++, clang, ninja, which, nvcc, nvidia-smi.
 struct Tool {
   std::string name;
   std::string path;                        ///< absolute, as found; links not resolved
@@ -192,6 +192,16 @@ struct CacheDir {
   friend bool operator==(const CacheDir&, const CacheDir&) = default;
 };
 
+/// A variable of Environment= that an EnvironmentFile= sets to another value: files win, wherever they stand
+/// (systemd.exec(5)). What counts is in `unit_env`.
+struct OverriddenVariable {
+  std::string name;
+  std::string file;                        ///< the environment file that wins
+  std::string set_in;                      ///< unit file or drop-in whose Environment= has no effect; empty: not told
+  std::string value;                       ///< what Environment= says
+  friend bool operator==(const OverriddenVariable&, const OverriddenVariable&) = default;
+};
+
 struct Service {
   std::string unit;
   std::string state;                       ///< ActiveState
@@ -208,6 +218,7 @@ struct Service {
   std::string python_env;                  ///< prefix of the environment it runs, followed through wrappers; empty: none
   std::vector<std::string> drop_ins;
   Variables unit_env;                      ///< as systemd would start it: defaults, Environment, files, drop-ins
+  std::vector<OverriddenVariable> overridden;  ///< of the variables that matter here
   std::optional<Variables> process_env;    ///< of MainPID; absent: not running
   bool stale = false;                      ///< NeedDaemonReload
   Variables settings;                      ///< what it limits or hides, where not systemd's default: `MemoryMax`, `ProtectHome`, ...
@@ -229,7 +240,7 @@ struct GpuProcess {
   std::string cgroup;
   std::int64_t parent = 0;
   std::string container;                   ///< id of its container, from the cgroup; empty: none
-  std::string scope;                       ///< state of the unit or scope of its cgroup: `active`, `failed`, `gone`, ...; empty: not told
+  std::string scope;                       ///< state of the unit or scope of its cgroup: `active`, `failed`, `inactive`, ...; empty: not told
   std::optional<std::uint64_t> memory_bytes;  ///< GPU memory it holds, as nvidia-smi tells it
   std::string libcuda;                     ///< the libcuda.so.1 that LD_LIBRARY_PATH leads to, links resolved; empty: none
   std::string python_env;                  ///< prefix, empty: none
@@ -254,7 +265,7 @@ struct JitCache {
   std::string path;                        ///< the directory this record describes
   std::string owner;
   std::string writable_by;                 ///< who may write it: `owner`, `group 1005` (and owner), `all`; empty: not told
-  std::string version;                     ///< FlashInfer: version directory; else empty
+  std::string version;                     ///< FlashInfer, tilelang: version directory; else empty
   std::string archs;                       ///< FlashInfer: `120f`; empty: directly below the version (empty set) or no such part
   std::string op;                          ///< module name; empty: the record is about the version directory itself
   std::string cuda_home;                   ///< from build.ninja
@@ -322,7 +333,7 @@ struct Updates {
 struct Container {
   std::string id;
   std::string name;
-  std::string engine;                      ///< `docker`, `podman`
+  std::string engine;                      ///< `docker`
   std::string image;
   std::string state;                       ///< `running`, `exited`, ...
   std::int64_t started = 0;                ///< seconds since the epoch

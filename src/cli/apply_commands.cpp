@@ -125,9 +125,6 @@ RunRecord begun_record(const std::string& id, const std::string& kind, const std
 /// Shows what came of it and records it; the exit status.
 int finish(WorkSummary summary, const std::vector<Host>& hosts, RunRecord record, const Options& options) {
   if (summary.report.stopped) print_error(*summary.report.stopped);
-  for (std::size_t i = 0; i < hosts.size(); ++i)
-    if (summary.report.hosts[i].outcome == WorkOutcome::refused)
-      print_error({ErrorKind::refused, summary.report.hosts[i].why, {}, {"on host " + hosts[i].name}, summary.report.hosts[i].hint});
   for (const auto& output : options.outputs)
     if (const auto written = write_output({[&](const TableOptions& table) { return render_work(summary, table); },
                                            [&] { return render_work_json(summary); }},

@@ -15,6 +15,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr std::size_t kMostChanges = 10;  // lines of one host
+
 Paint paint_of(WorkOutcome outcome) {
   switch (outcome) {
     case WorkOutcome::verified:
@@ -51,7 +53,8 @@ std::string render_work(const WorkSummary& summary, const TableOptions& options)
   for (std::size_t i = 0; i < summary.hosts.size(); ++i) {
     const auto& result = summary.report.hosts[i];
     const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
-      return group.first->outcome == result.outcome && group.first->why == result.why && group.first->hint == result.hint;
+      return group.first->outcome == result.outcome && group.first->why == result.why && group.first->hint == result.hint &&
+             group.first->changes == result.changes;
     });
     if (same == groups.end())
       groups.push_back({&result, {summary.hosts[i]}});
@@ -63,6 +66,10 @@ std::string render_work(const WorkSummary& summary, const TableOptions& options)
     counts[result->outcome] += hosts.size();
     page.headline(paint_of(result->outcome), to_string(result->outcome), fold_hosts(hosts));
     if (!result->why.empty()) page.paragraph("", printable(result->why));
+    const auto& changes = result->changes;
+    const auto shown = options.verbosity > 0 || changes.size() <= kMostChanges + 1 ? changes.size() : kMostChanges;
+    for (std::size_t i = 0; i < shown; ++i) page.item(0, changes[i].substr(0, 1), printable(changes[i].substr(std::min<std::size_t>(2, changes[i].size()))));
+    if (shown < changes.size()) page.item(0, " ", fmt::format("and {} lines more: -v", changes.size() - shown));
     if (!result->hint.empty()) page.paragraph("do", printable(result->hint));
   }
   if (!groups.empty()) page.line();
@@ -81,6 +88,7 @@ std::string render_work_json(const WorkSummary& summary) {
                      {"code", result.code},
                      {"why", result.why},
                      {"hint", result.hint},
+                     {"changes", result.changes},
                      {"still", result.comparison.still},
                      {"unexpected", result.comparison.unexpected},
                      {"unknown", result.comparison.unknown},

@@ -297,35 +297,51 @@ _env_of_process() {
 }
 
 # Of records as `services` and `processes` print them, the directories where JIT libraries keep what they built: lines KIND
-# TAB PATH, each once. With an argument, also of those that keep their results apart by all that matters.
+# TAB PATH, each once. Where those are is in $cache_places (cache_places.txt).
 cache_roots() {
-  awk -v all="$1" '
-    function out(kind, path) { if (path ~ /^\/./ && !seen[kind, path]++) print kind "\t" path }
-    function or_else(name, path) { return name in set ? set[name] : path }
+  PLACES=$cache_places awk '
+    # $NAME and ${NAME:-WORD} with the variables of `set`.
+    function expand(text,   out, at, name, start, end, depth, c) {
+      while ((at = index(text, "$")) > 0) {
+        out = out substr(text, 1, at - 1)
+        text = substr(text, at + 1)
+        if (match(text, /^[A-Z_]+/)) {
+          out = out set[substr(text, 1, RLENGTH)]
+          text = substr(text, RLENGTH + 1)
+          continue
+        }
+        match(text, /^[{][A-Z_]+/)
+        name = substr(text, 2, RLENGTH - 1)
+        start = RLENGTH + 3
+        depth = 1
+        for (end = start; depth > 0 && end <= length(text); end++) {
+          c = substr(text, end, 1)
+          depth += (c == "{") - (c == "}")
+        }
+        out = out (name in set ? set[name] : expand(substr(text, start, end - 1 - start)))
+        text = substr(text, end)
+      }
+      return out text
+    }
+    BEGIN { n = split(ENVIRON["PLACES"], places, "\n") }
     { at = index($0, "="); key = substr($0, 1, at - 1); value = substr($0, at + 1) }
     key == "home" { home = value }
-    key == "user" { user = value; gsub(/[^A-Za-z0-9_.-]/, "_", user) }
+    # As torch writes it into the name of a directory.
+    key == "user" { user = value; gsub(/[\\\/:*?"<>|]/, "_", user) }
     # What the running process has counts; the unit says what the next one gets.
     key ~ /^(unit_env|process_env|env)\./ { sub(/^[^.]*\./, "", key); if (value != "") set[key] = value }
     $0 == "" {
-      if ("HOME" in set) home = set["HOME"]
-      # Without a home, a name that is no path.
-      if (home == "") home = "?"
-      sub(/\/+$/, "", home)
-      cache = or_else("XDG_CACHE_HOME", home "/.cache")
-      out("flashinfer", or_else("FLASHINFER_WORKSPACE_BASE", home) "/.cache/flashinfer")
-      out("torch_extensions", or_else("TORCH_EXTENSIONS_DIR", cache "/torch_extensions"))
-      out("triton", or_else("TRITON_CACHE_DIR", or_else("TRITON_HOME", home) "/.triton/cache"))
-      if (all != "") {
-        if (user != "") out("inductor", or_else("TORCHINDUCTOR_CACHE_DIR", "/tmp/torchinductor_" user))
-        out("deep_gemm", or_else("DG_JIT_CACHE_DIR", home "/.deep_gemm"))
-        out("deep_gemm", or_else("SGLANG_DG_CACHE_DIR", cache "/deep_gemm"))
-        out("tvm_ffi", or_else("TVM_FFI_CACHE_DIR", home "/.cache/tvm-ffi"))
-        out("tilelang", or_else("TILELANG_CACHE_DIR", home "/.tilelang/cache"))
-        vllm = or_else("VLLM_CACHE_ROOT", cache "/vllm")
-        out("vllm", vllm "/torch_compile_cache")
-        out("deep_gemm", vllm "/deep_gemm")
-        out("compute", or_else("CUDA_CACHE_PATH", home "/.nv/ComputeCache"))
+      # Without a home or an account, a name that is none: such places are nowhere.
+      if (!("HOME" in set)) set["HOME"] = home == "" ? "?" : home
+      set["USER"] = user == "" ? "?" : user
+      for (i = 1; i <= n; i++) {
+        at = index(places[i], " ")
+        if (at == 0) continue
+        kind = substr(places[i], 1, at - 1)
+        path = expand(substr(places[i], at + 1))
+        gsub(/\/(\.?\/)+/, "/", path)
+        sub(/\/\.?$/, "", path)
+        if (path ~ /^\/[^?]+$/ && !seen[kind, path]++) print kind "\t" path
       }
       home = user = ""; split("", set)
     }'
@@ -463,12 +479,14 @@ _cache_dirs() {
 
 _of() { printf '%s\n' "$_block" | sed -n "s/^$1=//p"; }
 
-# NAME=VALUE lines in the order in which systemd sets them, and `!REASON` where one cannot be known.
+# NAME=VALUE lines in the order in which systemd sets them, and `!REASON` where one cannot be known. `@unit` stands before those
+# of Environment=, `@FILE` before those of an environment file.
 _unit_variables() {
   printf '%s\n' "$_manager"
   if [ -n "$_user" ]; then
     printf '%s\n' "$_entry" | awk -F: '{ print "HOME=" $6; print "SHELL=" $7; print "USER=" $1; print "LOGNAME=" $1 }'
   fi
+  echo @unit
   _of Environment | _words
   _of EnvironmentFiles | while IFS= read -r _line; do
     # Patterns are allowed, blanks are not separators.
@@ -481,9 +499,37 @@ _unit_variables() {
       if [ ! -e "$_file" ]; then
         case $_line in *=no\)) printf '!%s is missing, and the unit cannot start without\n' "$_file" ;; esac
       elif ! as_owner "$_file" test -r "$_file"; then printf '!no permission to read %s\n' "$_file"
-      else as_owner "$_file" head -c 65536 "$_file" | _env_file
+      else
+        printf '@%s\n' "$_file"
+        as_owner "$_file" head -c 65536 "$_file" | _env_file
       fi
     done
+  done
+}
+
+# Of lines as _unit_variables prints them: NAME TAB FILE TAB VALUE, where Environment= gives VALUE and FILE another one.
+_overridden() {
+  awk '
+    /^@/ { from = substr($0, 2); next }
+    /^!/ || from == "" { next }
+    { at = index($0, "="); name = substr($0, 1, at - 1) }
+    from == "unit" { declared[name] = substr($0, at + 1); next }
+    { file[name] = from; value[name] = substr($0, at + 1) }
+    END { for (name in file) if (name in declared && declared[name] != value[name]) print name "\t" file[name] "\t" declared[name] }' | sort
+}
+
+# LINES of _overridden: records NAME|FILE|SET_IN|VALUE of the names that may leave the host. SET_IN is the last of the unit's
+# own files that has the name in Environment=.
+_overridden_records() {
+  printf '%s\n' "$1" | while IFS="$(printf '\t')" read -r _name _file _set; do
+    _set=$(printf '%s=%s\n' "$_name" "$_set" | env_allow)
+    [ -n "$_set" ] || continue
+    _from=
+    for _word in $(_of FragmentPath) $(_of DropInPaths); do
+      if as_owner "$_word" head -c 65536 "$_word" 2>/dev/null | grep -qE "^[ \t]*Environment=(.*[ \"'])?$_name="; then _from=$_word; fi
+    done
+    case $_file$_from$_set in *'|'*) continue ;; esac
+    kv overridden "$_name|$_file|$_from|${_set#*=}"
   done
 }
 
@@ -520,12 +566,16 @@ _service() {
   kv exec "${_exec%% ;*}"
   kv command "$(printf '%s\n' "$_argv" | redact_arguments | cut -c 1-2000)"
 
-  _variables=$(bounded 3 _unit_variables | UNSET=$(_of UnsetEnvironment | _words) awk '
+  _listed=$(bounded 3 _unit_variables)
+  _variables=$(printf '%s\n' "$_listed" | UNSET=$(_of UnsetEnvironment | _words) awk '
     BEGIN { n = split(ENVIRON["UNSET"], unset, "\n"); for (i = 1; i <= n; i++) gone[unset[i]] }
     /^!/ { print; next }
+    /^@/ { next }
     { name = substr($0, 1, index($0, "=") - 1); line[name] = $0 }
     END { for (name in line) if (!(name in gone) && !(line[name] in gone)) print line[name] }' | sort)
   printf '%s\n' "$_variables" | env_allow | sed 's/^/unit_env./'
+  _listed=$(printf '%s\n' "$_listed" | _overridden)
+  [ -z "$_listed" ] || bounded 3 _overridden_records "$_listed"
   _word=$(bounded 3 _sets "$_argv")
   { [ -z "$_word" ] || printf '!its start command or script sets %s itself\n' "$_word"; printf '%s\n' "$_variables"; } |
     sed -n 's/^!/unknown.unit_env=/p' | head -n 1
@@ -579,7 +629,7 @@ services() {
   _units=$(units) || _silent
   [ -n "$_units" ] || return 0
   _manager=$(bounded 4 systemctl show-environment 2>/dev/null)
-  _show -p Id,ActiveState,SubState,Result,MainPID,DropInPaths,NeedDaemonReload,NRestarts,User \
+  _show -p Id,ActiveState,SubState,Result,MainPID,FragmentPath,DropInPaths,NeedDaemonReload,NRestarts,User \
     -p ExecMainCode,ExecMainStatus,Environment,EnvironmentFiles,UnsetEnvironment,ExecStart \
     -p MemoryMax,MemoryHigh,LimitMEMLOCK,ProtectHome,ProtectSystem,PrivateDevices,PrivateTmp,DevicePolicy,DeviceAllow \
     -p DynamicUser,ReadOnlyPaths,ReadWritePaths,InaccessiblePaths,NoExecPaths,BindPaths,CacheDirectory,StateDirectory \
@@ -597,8 +647,16 @@ services() {
   }
 }
 
-# The section `processes`: who has a GPU open, or names a toolkit, and is no unit of `services`. Of those that only name
-# one (all that a profile exports it to), the first of each user and toolkit, Python apart. Root sees them all.
+# Processes that run Python in a unit of their user's own systemd, of which the system's knows nothing.
+_in_user_units() {
+  grep -lE '/user@[0-9]+\.service/.*\.service(/[^/]*)?$' /proc/[0-9]*/cgroup 2>/dev/null | while IFS=/ read -r _word _word _pid _word; do
+    case $(readlink "/proc/$_pid/exe") in *python*) echo "$_pid" ;; esac
+  done
+}
+
+# The section `processes`: who has a GPU open, names a toolkit, or runs a Python environment in a user's unit, and is no unit
+# of `services`. Of those that only name a toolkit (all that a profile exports it to), the first of each user and toolkit,
+# Python apart. Root sees them all.
 processes() {
   _units=$(units) || _silent
   # What is left of a unit that does not run is no part of it.
@@ -617,10 +675,12 @@ processes() {
     _apps=$(bounded 4 timeout -k 1 3 "$_smi" --query-compute-apps=pid,used_memory --format=csv,noheader,nounits 2>/dev/null)
   fi
   _seen=
+  _mine=$newline$(_in_user_units)$newline
   {
     printf '%s\n' "$_open" | cut -d ' ' -f 1
     # Our own carry this very text.
     grep -l -e CUDA_HOME= -e CUDA_PATH= /proc/[0-9]*/environ 2>/dev/null | xargs grep -L TRUEUP_RUN= 2>/dev/null | cut -d / -f 3
+    printf '%s\n' "$_mine"
   } | awk '/^[0-9]/ && !seen[$0]++ && ++n <= 101 { print $0, n }' | while read -r _pid _count; do
     if [ "$_count" -gt 100 ]; then
       kv pid "$_pid"
@@ -633,13 +693,16 @@ processes() {
     _root=$(printf '%s\n' "$_vars" | grep -e '^TRUEUP_RUN=' -e '^CUDA_\(HOME\|PATH\)=')
     case $_root in TRUEUP_RUN=*|*"${newline}TRUEUP_RUN="*) continue ;; esac
     _gpus=$(printf '%s\n' "$_open" | sed -n "s/^$_pid //p")
-    [ -n "$_gpus$_root" ] || continue
     _uid= _parent=
     while read -r _word _uid _rest; do
       case $_word in PPid:) _parent=$_uid ;; Uid:) break ;; esac
     done 2>/dev/null <"/proc/$_pid/status"
     _exe=$(readlink "/proc/$_pid/exe") || continue
-    if [ -z "$_gpus" ]; then
+    if [ -z "$_gpus$_root" ]; then
+      case $_mine in *"$newline$_pid$newline"*) ;; *) continue ;; esac
+      # An environment of its own makes it one of ours; the system's runs anything.
+      case $(bounded 3 _env_of_process "$_pid" "$(_command "$_pid")") in ''|/usr|/usr/local) continue ;; esac
+    elif [ -z "$_gpus" ]; then
       case $_exe in *python*) _key=python ;; *) _key=other ;; esac
       _key=$newline$newline$_uid$_key$_root$newline$newline
       case $_seen in *"$_key"*) continue ;; esac
@@ -647,7 +710,10 @@ processes() {
     fi
     _cgroup=$(sed -n 's/^0:://p; s/^[0-9]*:name=systemd://p' "/proc/$_pid/cgroup" 2>/dev/null | head -n 1)
     for _word in $_units; do
-      case $_cgroup/ in */"$_word"/*) continue 2 ;; esac
+      case $_cgroup/ in
+      */user@*) ;; # a user's unit may have the name of one of the system's
+      */"$_word"/*) continue 2 ;;
+      esac
     done
     kv pid "$_pid"
     kv uid "$_uid"

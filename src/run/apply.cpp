@@ -192,10 +192,18 @@ class Application {
         result.hint = probing.error->hint;
         return std::nullopt;
       }
-      auto steps = render_steps(*plans_[host], probing.outputs, settings_);
+      if (const auto* used = find_output(probing.outputs, "used"); used != nullptr && used->output.starts_with("used")) {
+        result = refusal("used", fmt::format("plan {} was applied here before", settings_.plan));
+        result.hint = "a plan is good for one apply: make a new one, and look at what it shows";
+        tools_.say(host, fmt::format("refused: {}", result.why));
+        return std::nullopt;
+      }
+      std::vector<std::string> changes;
+      auto steps = render_steps(*plans_[host], probing.outputs, settings_, changes);
       if (!steps) {
         result = refusal("changed", to_string(steps.error()));
         result.hint = steps.error().hint;
+        result.changes = std::move(changes);
         tools_.say(host, fmt::format("refused: {}", result.why));
         return std::nullopt;
       }
@@ -334,7 +342,10 @@ class Application {
 }  // namespace
 
 Result<std::vector<Probe>> inspect_calls(const HostPlan& plan, const ApplySettings& settings) {
-  std::vector<Probe> probes;
+  Probe used;
+  used.id = "used";
+  used.script = fmt::format("[ ! -e {} ] || echo used", shell_quote(fmt::format("{}/used/{}", settings.state, settings.plan)));
+  std::vector<Probe> probes = {std::move(used)};
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const auto* kind = settings.find_action(plan.steps[i].kind);
     if (kind == nullptr)
@@ -364,7 +375,7 @@ std::vector<std::string> changed_lines(std::string_view planned, std::string_vie
 }
 
 Result<std::vector<RunStep>> render_steps(const HostPlan& plan, const std::vector<ProbeOutput>& inspected,
-                                          const ApplySettings& settings) {
+                                          const ApplySettings& settings, std::vector<std::string>& changes) {
   std::vector<RunStep> steps;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const auto& step = plan.steps[i];
@@ -377,8 +388,9 @@ Result<std::vector<RunStep>> render_steps(const HostPlan& plan, const std::vecto
       const auto why = output == nullptr ? std::string("no answer") : output->detail;
       return fail(ErrorKind::refused, fmt::format("{}: could not be looked at: {}", where, why));
     }
-    if (const auto changes = changed_lines(step.inspected, output->output); !changes.empty()) {
-      Error error{ErrorKind::refused, fmt::format("{}: changed since the plan was made: {}", where, join(changes, "; ")), {}, {}, {}};
+    changes = changed_lines(step.inspected, output->output);
+    if (!changes.empty()) {
+      Error error{ErrorKind::refused, fmt::format("{}: changed since the plan was made", where), {}, {}, {}};
       error.hint = "make the plan anew, and look at what it shows";
       return fail(std::move(error));
     }

@@ -55,14 +55,15 @@ struct WorkReport {
   std::string why_no_more;       ///< why the batches ended with hosts that were not begun; empty: they did not
 };
 
-/// What a host is asked before anything is done: one probe per step, `step-NN`. Errors: an action that is not known here.
+/// What a host is asked before anything is done: whether the plan was used there (`used`), and one probe per step, `step-NN`.
+/// Errors: an action that is not known here.
 Result<std::vector<Probe>> inspect_calls(const HostPlan& plan, const ApplySettings& settings);
 /// Lines of one and not of the other, as `- LINE` and `+ LINE`. Empty: they are the same, the ends of both apart.
 std::vector<std::string> changed_lines(std::string_view planned, std::string_view found);
-/// The steps with their scripts, from what was seen. Errors (refused): the first step that is not as planned, with what
-/// changed; one that its action refuses to do.
+/// The steps with their scripts, from what was seen. Errors (refused): the first step that is not as planned, where
+/// `changes` gets what changed; one that its action refuses to do.
 Result<std::vector<RunStep>> render_steps(const HostPlan& plan, const std::vector<ProbeOutput>& inspected,
-                                          const ApplySettings& settings);
+                                          const ApplySettings& settings, std::vector<std::string>& changes);
 
 /// Batch by batch: inspect, before_host, run, audit, after_host. `plans`: one for each of `hosts`.
 WorkReport apply_plan(const std::vector<Host>& hosts, const std::vector<const HostPlan*>& plans, const ApplySettings& settings,

@@ -79,15 +79,43 @@ LANG=C'
 _user='' _entry=''
 printf 'PATH=/file\n' >"$tree/present"
 is 'files after Environment=, a missing one named' "$(_unit_variables | tr '\n' '|')" \
-  "PATH=/manager|LANG=C|PATH=/unit|HOME=/unit|GONE=1|KEPT=1|PATH=/file|!$tree/missing file is missing, and the unit cannot start without|"
+  "PATH=/manager|LANG=C|@unit|PATH=/unit|HOME=/unit|GONE=1|KEPT=1|@$tree/present|PATH=/file|!$tree/missing file is missing, and the unit cannot start without|"
 
+_block="$_block
+FragmentPath=$tree/a.service
+DropInPaths=$tree/10.conf $tree/20.conf"
+printf '[Service]\nEnvironment="A=1" PATH=/unit\n' >"$tree/a.service"
+printf '[Service]\nEnvironment=HOME=/unit MY_CUDA_HOME=/x\nEnvironment=LANG=C "CUDA_HOME=/pin"\n' >"$tree/10.conf"
+printf '[Service]\n# Environment=CUDA_HOME=/y\n' >"$tree/20.conf"
+lines() { printf '%b\n' "$1" | _overridden | tr '\t\n' ' |'; }
+is 'a file over Environment=' "$(lines 'PATH=/m\n@unit\nPATH=/u\nA=1\nB=x=1\n@/f\nPATH=/f\nB=x=1\nC=3\n!no')" 'PATH /f /u|'
+is 'the last of several files' "$(lines '@unit\nA=1\n@/f\nA=2\n@/g\nA=3')" 'A /g 1|'
+is 'a later file that says the same as Environment=' "$(lines '@unit\nA=1\n@/f\nA=2\n@/g\nA=1')" ''
+records() { _overridden_records "$(printf '%b' "$1")" | tr '\n' ' '; }
+is 'the file whose Environment= it is' "$(records 'PATH\t/f\t/unit\nCUDA_HOME\t/f\t/pin')" \
+  "overridden=PATH|/f|$tree/a.service|/unit overridden=CUDA_HOME|/f|$tree/10.conf|/pin "
+is 'no names but those that matter, no value with the separator' "$(records 'A\t/f\t1\nHOME\t/f\t/a|b')" ''
+is 'set in no file that can be seen' "$(records 'CC\t/f\tgcc')" 'overridden=CC|/f||gcc '
+
+cache_places=$(grep -v '^#' "$1/src/probe/cache_places.txt")
 roots() { printf '%s\n' "$@" '' | cache_roots | tr '\t\n' ' |'; }
-is 'caches below HOME' "$(roots home=/home/user/)" \
-  'flashinfer /home/user/.cache/flashinfer|torch_extensions /home/user/.cache/torch_extensions|triton /home/user/.triton/cache|'
-is 'caches of a home that is the root' "$(roots home=/ | tr '|' '\n' | head -n 1)" 'flashinfer /.cache/flashinfer'
+_record= _expected= _places=0
+while IFS= read -r _line; do
+  case $_line in
+  '#'*) ;;
+  '> '*) _expected="$_expected${_line#> }|" ;;
+  ?*) _record=$_record$_line$newline ;;
+  *) [ -z "$_record" ] || { is "$_record" "$(roots "$_record")" "$_expected"; _places=$((_places + 1)); }
+    _record= _expected= ;;
+  esac
+done <<EOF
+$(cat "$1/tests/data/cache_places/cases.txt")
+
+EOF
+is 'all cases of cache places were read' "$_places" 6
 is 'variables move caches, and those of the running process count' \
-  "$(roots home=/h unit_env.HOME=/u process_env.HOME=/p unit_env.TRITON_CACHE_DIR=/t unit_env.XDG_CACHE_HOME=/x)" \
-  'flashinfer /p/.cache/flashinfer|torch_extensions /x/torch_extensions|triton /t|'
+  "$(roots home=/h unit_env.HOME=/u process_env.HOME=/p unit_env.TRITON_CACHE_DIR=/t unit_env.XDG_CACHE_HOME=/x | cut -d '|' -f 1-3)" \
+  'flashinfer /p/.cache/flashinfer|torch_extensions /x/torch_extensions|triton /t'
 is 'no home, no path' "$(roots home=)" ''
 
 cat >"$tree/mountinfo" <<'EOF'

@@ -204,7 +204,8 @@ TEST_CASE("a host that changed is refused with what changed, and the others go o
   fleet.unreachable = {"n2"};
   const auto report = fleet.apply();
   CHECK(fleet.outcomes(report) == Outcomes{verified, refused, failed});
-  CHECK(report.hosts[1].why.find("changed since the plan was made: - content=old; + content=other") != std::string::npos);
+  CHECK(report.hosts[1].why.ends_with("changed since the plan was made"));
+  CHECK(report.hosts[1].changes == std::vector<std::string>{"- content=old", "+ content=other"});
   CHECK(fleet.file(1) == "other\n");
   CHECK(exit_status(report, false) == 8);
 }
