@@ -133,7 +133,7 @@ struct CudaLink {
   friend bool operator==(const CudaLink&, const CudaLink&) = default;
 };
 
-/// A program that JIT libraries call by name: gcc, g++, c++, clang, ninja, which, nvcc.
+/// A program that JIT libraries call by name: gcc, g++, c++, clang, ninja, which, nvcc, nvidia-smi.
 struct Tool {
   std::string name;
   std::string path;                        ///< absolute, as found; links not resolved

@@ -271,6 +271,19 @@ VisibleGpus HostView::visible_gpus(const Variables& env) const {
   return visible;
 }
 
+Told<std::optional<Version>> HostView::first_listed_gpu() const {
+  if (environment_.gpus.is_unknown())
+    return {std::nullopt, fmt::format("the host's GPUs are unknown: {}", environment_.gpus.reason())};
+  const Gpu* first = nullptr;
+  for (const auto& gpu : items(environment_.gpus))
+    if (gpu.index >= 0 && (first == nullptr || gpu.index < first->index)) first = &gpu;
+  if (first == nullptr) return {};
+  auto compute_cap = first->compute_cap ? first->compute_cap : knowledge_.product_compute_cap(first->name);
+  if (!compute_cap)
+    return {std::nullopt, fmt::format("the compute capability of GPU {} ({}) is unknown", first->pci, first->name)};
+  return {std::move(compute_cap), {}};
+}
+
 Told<Version> HostView::driver() const {
   if (environment_.driver.is_unknown())
     return {{}, fmt::format("the driver is unknown: {}", environment_.driver.reason())};

@@ -80,6 +80,8 @@ class HostView {
   const LibraryDir* library_dir(std::string_view path) const;
 
   VisibleGpus visible_gpus(const Variables& env) const;
+  /// The compute capability of the first GPU that nvidia-smi lists; absent: it lists none.
+  Told<std::optional<Version>> first_listed_gpu() const;
   /// Version of the kernel driver in use (in WSL: of the library that stands for it).
   Told<Version> driver() const;
 

@@ -28,6 +28,18 @@ bool NvccBuild::read_version() {
   return true;
 }
 
+bool NvccBuild::locate(ToolkitRoot root) {
+  root_ = std::move(root);
+  result_.rule = root_.rule;
+  result_.rule_detail = root_.detail;
+  if (root_.found) {
+    result_.root = root_.path;
+    toolkit_ = subject_.host.toolkit_at(root_.path);
+    if (toolkit_ != nullptr) result_.root_resolved = toolkit_->path;
+  }
+  return true;
+}
+
 bool NvccBuild::see_gpus() {
   const auto gpus = subject_.host.visible_gpus(subject_.consumer.env);
   if (!gpus.unknown.empty()) return end(Outcome::unknown, "gpus_unknown", gpus.unknown);
@@ -39,18 +51,13 @@ bool NvccBuild::see_gpus() {
   return true;
 }
 
-bool NvccBuild::find_compiler(const ToolkitRoot& root, const std::string& replaced_by) {
-  if (!root.unknown.empty()) return end(Outcome::unknown, "toolkit_unknown", root.unknown);
-  result_.rule = root.rule;
-  result_.rule_detail = root.detail;
-  say(root.detail);
-  if (!root.found)
+bool NvccBuild::find_compiler(const std::string& replaced_by) {
+  if (!root_.unknown.empty()) return end(Outcome::unknown, "toolkit_unknown", root_.unknown);
+  say(root_.detail);
+  if (!root_.found)
     return end(Outcome::broken, "compiler_missing",
-               fmt::format("{} finds no CUDA toolkit ({}): {}", name(), root.detail, library_.when_no_root));
-  result_.root = root.path;
-  auto nvcc = subject_.host.nvcc_at(root.path);
-  toolkit_ = nvcc.toolkit;
-  if (toolkit_ != nullptr) result_.root_resolved = toolkit_->path;
+               fmt::format("{} finds no CUDA toolkit ({}): {}", name(), root_.detail, library_.when_no_root));
+  auto nvcc = subject_.host.nvcc_at(root_.path);
   if (const auto other = variable(subject_.consumer.env, replaced_by); other && !other->empty()) {
     say(fmt::format("{}={} compiles", replaced_by, *other));
     result_.rule = replaced_by;
@@ -70,23 +77,26 @@ bool NvccBuild::find_compiler(const ToolkitRoot& root, const std::string& replac
     return end(Outcome::unknown, "compiler_unknown", fmt::format("the version of {} is unknown", nvcc.path));
   result_.compiler_version = result_.asked_version = nvcc.version;
   result_.asked_from = "nvcc";
-  say(fmt::format("{} is CUDA {} ({})", nvcc.path, nvcc.version->text(), root.rule));
+  say(fmt::format("{} is CUDA {} ({})", nvcc.path, nvcc.version->text(), root_.rule));
   return true;
 }
 
-bool NvccBuild::choose_targets() {
-  for (const auto& text : result_.gpus_cc) {
+bool NvccBuild::choose_targets(const std::vector<std::string>& compute_caps) {
+  for (const auto& text : compute_caps) {
     const auto compute_cap = Version::of(text);
     const auto* row = subject_.knowledge.jit_target(library_.package, version_, compute_cap);
     if (row == nullptr)
       return end(
           Outcome::risk, "gpu_not_served",
           fmt::format("{} has no kernels for compute capability {}: who uses it leaves it aside there", name(), text));
+    const auto& asked = row->asks_torch ? result_.torch_cuda : compiler();
+    if ((row->min_nvcc && !compiler()) || (row->below_cuda && !row->asks_torch && !asked))
+      return end(Outcome::unknown, "compiler_unknown",
+                 fmt::format("{} chooses by its compiler ({}), which is not known yet", name(), row->source));
     if (row->min_nvcc && *compiler() < *row->min_nvcc)
       return end(Outcome::broken, "compiler_too_old",
                  fmt::format("{} demands CUDA {} and {} is CUDA {} ({})", name(), row->min_nvcc->text(),
                              result_.compiler, compiler()->text(), row->source));
-    const auto& asked = row->asks_torch ? result_.torch_cuda : compiler();
     if (row->asks_torch && !asked)
       return end(Outcome::unknown, "torch_cuda_unknown",
                  fmt::format("{} takes its target from torch.version.cuda, which could not be read", name()));

@@ -27,11 +27,14 @@ class NvccBuild {
   NvccBuild(const Subject& subject, NvccLibrary library);
 
   bool read_version();
+  /// Only notes where the toolkit is; `find_compiler` judges it, in its turn.
+  bool locate(ToolkitRoot root);
   bool see_gpus();
   /// `replaced_by`: a variable that names another compiler for builds; empty: there is none.
-  bool find_compiler(const ToolkitRoot& root, const std::string& replaced_by = {});
+  bool find_compiler(const std::string& replaced_by = {});
   /// From the tables, for each GPU that the process sees.
-  bool choose_targets();
+  bool choose_targets() { return choose_targets(result_.gpus_cc); }
+  bool choose_targets(const std::vector<std::string>& compute_caps);
   /// What another place chose: a list of the environment's.
   void take_targets(std::vector<std::string> targets, const std::string& how);
   bool check_targets();
@@ -42,6 +45,7 @@ class NvccBuild {
   void say(std::string line) { result_.evidence.push_back(std::move(line)); }
 
   const Resolution& result() const { return result_; }
+  const ToolkitRoot& root() const { return root_; }
   const std::optional<Version>& compiler() const { return result_.compiler_version; }
   /// `DeepGEMM 2.0.0`.
   std::string name() const { return library_.name + " " + result_.library_version; }
@@ -51,6 +55,7 @@ class NvccBuild {
   const Subject& subject_;
   NvccLibrary library_;
   Resolution result_;
+  ToolkitRoot root_;
   Version version_;
   const Toolkit* toolkit_ = nullptr;
   std::string stop_gap_;

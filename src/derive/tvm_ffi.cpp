@@ -43,6 +43,31 @@ bool take_list(NvccBuild& build, const std::string& list) {
   return true;
 }
 
+// Unset, the list is one entry: the first line of `nvidia-smi --query-gpu=compute_cap`, whatever CUDA_VISIBLE_DEVICES
+// says and whatever other GPUs there are (_get_cuda_target).
+bool ask_nvidia_smi(NvccBuild& build, const Subject& subject) {
+  const auto undetected = [&](const std::string& why) {
+    return build.end(Outcome::broken, "gpu_not_detected",
+                     fmt::format("{} asks nvidia-smi which GPU there is, and {}: each build raises \"Could not detect "
+                                 "CUDA compute_cap automatically\"",
+                                 build.name(), why));
+  };
+  const auto& tools = items(subject.host.environment().tools);
+  const bool told =  // facts of a release that did not look for the program are silent on where it is
+      std::any_of(tools.begin(), tools.end(), [](const Tool& each) { return each.name == "nvidia-smi"; });
+  if (told || subject.host.environment().tools.is_unknown()) {
+    const auto path = search_path(subject);
+    const auto found = subject.host.program("nvidia-smi", path);
+    if (!found.unknown.empty()) return build.end(Outcome::unknown, "tools_unknown", found.unknown);
+    if (found.value.empty()) return undetected("that is in none of PATH=" + path);
+  }
+  const auto first = subject.host.first_listed_gpu();
+  if (!first.unknown.empty()) return build.end(Outcome::unknown, "gpus_unknown", first.unknown);
+  if (!first.value) return undetected("that lists none");
+  build.say(fmt::format("nvidia-smi lists compute capability {} first", first.value->text()));
+  return build.choose_targets({first.value->text()});
+}
+
 bool check_build(NvccBuild& build) {
   return build.check_targets() && build.check_driver() && build.check_toolkit() && build.check_tools();
 }
@@ -51,9 +76,17 @@ bool check_build(NvccBuild& build) {
 
 Resolution resolve_tvm_ffi(const Subject& subject) {
   NvccBuild build(subject, with_tvm_ffi("tvm-ffi", "tvm_ffi", "apache-tvm-ffi"));
-  if (build.read_version() && build.see_gpus() && build.find_compiler(find_root(subject, kSearch))) {
+  if (build.read_version() && build.locate(find_root(subject, kSearch)) && build.see_gpus()) {
     const auto list = variable(subject.consumer.env, "TVM_FFI_CUDA_ARCH_LIST");
-    (void)((list ? take_list(build, *list) : build.choose_targets()) && check_build(build));
+    if ((list ? take_list(build, *list) : ask_nvidia_smi(build, subject)) && build.find_compiler()) {
+      if (build.result().targets.empty())
+        build.end(Outcome::risk, "no_target",
+                  fmt::format("TVM_FFI_CUDA_ARCH_LIST is set and names no target: {} builds for the oldest GPU that it "
+                              "knows, and the driver translates that",
+                              build.result().compiler));
+      else
+        check_build(build);
+    }
   }
   auto result = build.take();
   // Many packages bring tvm-ffi to load modules; few build with it, and those have a resolution of their own.
@@ -70,8 +103,8 @@ Resolution resolve_sglang(const Subject& subject) {
     build.end(Outcome::ok, "", fmt::format("{} compiles no kernels of its own at run time", build.name()));
     return build.take();
   }
-  (void)(build.read_version() && build.see_gpus() && build.find_compiler(find_root(subject, kSearch)) &&
-         build.choose_targets() && check_build(build));
+  (void)(build.read_version() && build.locate(find_root(subject, kSearch)) && build.see_gpus() &&
+         build.find_compiler() && build.choose_targets() && check_build(build));
   return build.take();
 }
 

@@ -41,7 +41,7 @@ class Host {
     for (const std::string directory : layout.value("directories", json::array())) roots.insert(directory);
     for (const auto& root : roots) toolkits_.push_back(toolkit(root));
     if (layout.value("which", true)) tools_.push_back({"which", "/usr/bin/which", {}, {}});
-    for (const auto* name : {"gcc", "g++", "cc", "c++", "ninja"})
+    for (const auto* name : {"gcc", "g++", "cc", "c++", "ninja", "nvidia-smi"})
       tools_.push_back({name, fmt::format("/usr/bin/{}", name), {}, {}});
     for (const std::string path : {"/usr/local/bin/nvcc", "/usr/bin/nvcc"})
       if (const auto answer = nvcc_.find(resolved(path)); answer != nvcc_.end() && answer->second != "no x") {
@@ -145,6 +145,7 @@ class Grid {
     std::vector<Gpu> gpus;
     for (const std::string compute_cap : grid_.at("gpus").at(names[2])) {
       Gpu gpu;
+      gpu.index = static_cast<int>(gpus.size());
       gpu.name = "NVIDIA GPU";
       gpu.compute_cap = Version::of(compute_cap);
       gpu.kernel_driver = "nvidia";
@@ -330,6 +331,18 @@ TEST_CASE("torch.utils.cpp_extension and trueup agree on every cell of the grid"
     return root_difference(ours, answer, grid.knows_torch(torch, cell));
   };
   CHECK(replay("torch", "torch_extensions", difference) >= 2);
+}
+
+TEST_CASE("tvm-ffi itself and trueup agree on every cell of the grid", "[unit][derive][grid]") {
+  const auto difference = [](const Resolution& ours, const json& answer, const Grid&, const std::string&,
+                             const std::string&) { return root_difference(ours, answer, true); };
+  CHECK(replay("apache-tvm-ffi", "tvm_ffi", difference) >= 1);
+}
+
+TEST_CASE("SGLang's DeepGEMM itself and trueup agree on every cell of the grid", "[unit][derive][grid]") {
+  const auto difference = [](const Resolution& ours, const json& answer, const Grid&, const std::string&,
+                             const std::string&) { return root_difference(ours, answer, false); };
+  CHECK(replay("sgl-deep-gemm", "deep_gemm", difference) >= 1);
 }
 
 }  // namespace trueup
