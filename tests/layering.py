@@ -17,7 +17,7 @@ CORE = {
     "parse": ["base", "model"],
     "probe": ["base", "model"],
     "expr": ["base", "model", "load"],
-    "derive": ["base", "model", "load"],
+    "derive": ["base", "model", "load", "probe"],
     "check": ["base", "model", "load", "parse", "expr", "derive"],
     "report": ["base", "model", "derive", "check"],
 }

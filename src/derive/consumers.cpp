@@ -32,7 +32,6 @@ class Claims {
     if (service.main_pid > 0 && service.process_env) {
       consumer.env = *service.process_env;
       consumer.env_source = "process";
-      if (const auto home = variable(consumer.env, "HOME")) consumer.home = *home;
     } else if (const auto no_env = why_unknown(service.unknown, "process_env");
                service.main_pid > 0 && !no_env.empty()) {
       unknown = fmt::format("the environment of the running process is unknown: {}", no_env);
@@ -56,6 +55,7 @@ class Claims {
     std::vector<EnvDifference> found;
     for (const auto& name : names) {
       const auto value = [&](const Variables* env) { return env == nullptr ? std::nullopt : variable(*env, name); };
+    if (const auto home = variable(consumer.env, "HOME"); home && !home->empty()) consumer.home = *home;
       EnvDifference each{name, value(login), value(unit), value(process)};
       const auto differs = [](const Variables* a, const auto& x, const Variables* b, const auto& y) {
         return a != nullptr && b != nullptr && x != y;

@@ -49,7 +49,9 @@ Bundle make_bundle(const std::vector<Probe>& probes, const std::vector<Signature
       fmt::format("unset N\nN={} tag={} W={} host_limit={} count={} lifeline={}\n{}lib={}\n{}main\n", options.nonce,
                   options.tag, options.workers, options.host_limit.count(), bundle.probe_ids.size(),
                   options.lifeline ? "1" : "", settings,
-                  shell_quote(fmt::format("{}{}", kProbeLibrary, kConsumersLibrary)), kBundleScript);
+                  shell_quote(fmt::format("{}cache_places={}\n{}", kProbeLibrary, shell_quote(std::string(kCachePlaces)),
+                                          kConsumersLibrary)),
+                  kBundleScript);
   return bundle;
 }
 

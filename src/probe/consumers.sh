@@ -294,35 +294,51 @@ _env_of_process() {
 }
 
 # Of records as `services` and `processes` print them, the directories where JIT libraries keep what they built: lines KIND
-# TAB PATH, each once. With an argument, also of those that keep their results apart by all that matters.
+# TAB PATH, each once. Where those are is in $cache_places (cache_places.txt).
 cache_roots() {
-  awk -v all="$1" '
-    function out(kind, path) { if (path ~ /^\/./ && !seen[kind, path]++) print kind "\t" path }
-    function or_else(name, path) { return name in set ? set[name] : path }
+  PLACES=$cache_places awk '
+    # $NAME and ${NAME:-WORD} with the variables of `set`.
+    function expand(text,   out, at, name, start, end, depth, c) {
+      while ((at = index(text, "$")) > 0) {
+        out = out substr(text, 1, at - 1)
+        text = substr(text, at + 1)
+        if (match(text, /^[A-Z_]+/)) {
+          out = out set[substr(text, 1, RLENGTH)]
+          text = substr(text, RLENGTH + 1)
+          continue
+        }
+        match(text, /^[{][A-Z_]+/)
+        name = substr(text, 2, RLENGTH - 1)
+        start = RLENGTH + 3
+        depth = 1
+        for (end = start; depth > 0 && end <= length(text); end++) {
+          c = substr(text, end, 1)
+          depth += (c == "{") - (c == "}")
+        }
+        out = out (name in set ? set[name] : expand(substr(text, start, end - 1 - start)))
+        text = substr(text, end)
+      }
+      return out text
+    }
+    BEGIN { n = split(ENVIRON["PLACES"], places, "\n") }
     { at = index($0, "="); key = substr($0, 1, at - 1); value = substr($0, at + 1) }
     key == "home" { home = value }
-    key == "user" { user = value; gsub(/[^A-Za-z0-9_.-]/, "_", user) }
+    # As torch writes it into the name of a directory.
+    key == "user" { user = value; gsub(/[\\\/:*?"<>|]/, "_", user) }
     # What the running process has counts; the unit says what the next one gets.
     key ~ /^(unit_env|process_env|env)\./ { sub(/^[^.]*\./, "", key); if (value != "") set[key] = value }
     $0 == "" {
-      if ("HOME" in set) home = set["HOME"]
-      # Without a home, a name that is no path.
-      if (home == "") home = "?"
-      sub(/\/+$/, "", home)
-      cache = or_else("XDG_CACHE_HOME", home "/.cache")
-      out("flashinfer", or_else("FLASHINFER_WORKSPACE_BASE", home) "/.cache/flashinfer")
-      out("torch_extensions", or_else("TORCH_EXTENSIONS_DIR", cache "/torch_extensions"))
-      out("triton", or_else("TRITON_CACHE_DIR", or_else("TRITON_HOME", home) "/.triton/cache"))
-      if (all != "") {
-        if (user != "") out("inductor", or_else("TORCHINDUCTOR_CACHE_DIR", "/tmp/torchinductor_" user))
-        out("deep_gemm", or_else("DG_JIT_CACHE_DIR", home "/.deep_gemm"))
-        out("deep_gemm", or_else("SGLANG_DG_CACHE_DIR", cache "/deep_gemm"))
-        out("tvm_ffi", or_else("TVM_FFI_CACHE_DIR", home "/.cache/tvm-ffi"))
-        out("tilelang", or_else("TILELANG_CACHE_DIR", home "/.tilelang/cache"))
-        vllm = or_else("VLLM_CACHE_ROOT", cache "/vllm")
-        out("vllm", vllm "/torch_compile_cache")
-        out("deep_gemm", vllm "/deep_gemm")
-        out("compute", or_else("CUDA_CACHE_PATH", home "/.nv/ComputeCache"))
+      # Without a home or an account, a name that is none: such places are nowhere.
+      if (!("HOME" in set)) set["HOME"] = home == "" ? "?" : home
+      set["USER"] = user == "" ? "?" : user
+      for (i = 1; i <= n; i++) {
+        at = index(places[i], " ")
+        if (at == 0) continue
+        kind = substr(places[i], 1, at - 1)
+        path = expand(substr(places[i], at + 1))
+        gsub(/\/(\.?\/)+/, "/", path)
+        sub(/\/\.?$/, "", path)
+        if (path ~ /^\/[^?]+$/ && !seen[kind, path]++) print kind "\t" path
       }
       home = user = ""; split("", set)
     }'

@@ -4,9 +4,10 @@
 
 namespace trueup {
 
-// Made from the .sh files beside this one by embed.cmake.
+// Made from the files beside this one by embed.cmake.
 extern const std::string_view kBundleScript;
 extern const std::string_view kProbeLibrary;
 extern const std::string_view kConsumersLibrary;
+extern const std::string_view kCachePlaces;
 
 }  // namespace trueup

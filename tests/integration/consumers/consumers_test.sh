@@ -81,13 +81,25 @@ printf 'PATH=/file\n' >"$tree/present"
 is 'files after Environment=, a missing one named' "$(_unit_variables | tr '\n' '|')" \
   "PATH=/manager|LANG=C|PATH=/unit|HOME=/unit|GONE=1|KEPT=1|PATH=/file|!$tree/missing file is missing, and the unit cannot start without|"
 
+cache_places=$(grep -v '^#' "$1/src/probe/cache_places.txt")
 roots() { printf '%s\n' "$@" '' | cache_roots | tr '\t\n' ' |'; }
-is 'caches below HOME' "$(roots home=/home/user/)" \
-  'flashinfer /home/user/.cache/flashinfer|torch_extensions /home/user/.cache/torch_extensions|triton /home/user/.triton/cache|'
-is 'caches of a home that is the root' "$(roots home=/ | tr '|' '\n' | head -n 1)" 'flashinfer /.cache/flashinfer'
+_record= _expected= _places=0
+while IFS= read -r _line; do
+  case $_line in
+  '#'*) ;;
+  '> '*) _expected="$_expected${_line#> }|" ;;
+  ?*) _record=$_record$_line$newline ;;
+  *) [ -z "$_record" ] || { is "$_record" "$(roots "$_record")" "$_expected"; _places=$((_places + 1)); }
+    _record= _expected= ;;
+  esac
+done <<EOF
+$(cat "$1/tests/data/cache_places/cases.txt")
+
+EOF
+is 'all cases of cache places were read' "$_places" 5
 is 'variables move caches, and those of the running process count' \
-  "$(roots home=/h unit_env.HOME=/u process_env.HOME=/p unit_env.TRITON_CACHE_DIR=/t unit_env.XDG_CACHE_HOME=/x)" \
-  'flashinfer /p/.cache/flashinfer|torch_extensions /x/torch_extensions|triton /t|'
+  "$(roots home=/h unit_env.HOME=/u process_env.HOME=/p unit_env.TRITON_CACHE_DIR=/t unit_env.XDG_CACHE_HOME=/x | cut -d '|' -f 1-3)" \
+  'flashinfer /p/.cache/flashinfer|torch_extensions /x/torch_extensions|triton /t'
 is 'no home, no path' "$(roots home=)" ''
 
 cat >"$tree/mountinfo" <<'EOF'
