@@ -320,45 +320,4 @@ std::vector<CacheVerdict> judge_caches(const HostView& host, const Knowledge& kn
   return Judge(host, knowledge, claims, resolutions).all();
 }
 
-std::vector<std::string> flashinfer_history(const HostView& host, const Claim& claim, const Resolution& resolution) {
-  std::vector<std::string> history;
-  const auto base = flashinfer_base(claim.consumer);
-  struct Old {
-    std::string archs;
-    int modules = 0;
-    std::int64_t newest = 0;
-  };
-  std::map<std::string, Old> older;
-  std::int64_t empty_since = 0;
-  for (const auto& cache : items(host.environment().caches)) {
-    if (cache.kind != "flashinfer" || !below(cache.path, base)) continue;
-    if (cache.empty_set_mark && cache.version == resolution.library_version) empty_since = cache.modified;
-    if (!cache.built || cache.version.empty() || cache.version == resolution.library_version) continue;
-    auto& old = older[cache.version];
-    old.archs = cache.archs;
-    old.newest = std::max(old.newest, cache.modified);
-    ++old.modules;
-  }
-  for (const auto& [version, old] : older)
-    history.push_back(fmt::format("FlashInfer {} built {} module{} for {} in {}{}", version, old.modules,
-                                  old.modules == 1 ? "" : "s", old.archs.empty() ? "no named target" : old.archs, base,
-                                  old.newest > 0 ? ", the last on " + date_text(old.newest) : ""));
-  std::int64_t installed = 0;
-  if (claim.python != nullptr)
-    for (const auto* name : {"flashinfer-python", "sglang", "vllm", "torch"})
-      if (const auto* package = claim.python->package(name); package != nullptr && package->installed > 0) {
-        history.push_back(
-            fmt::format("{} {} was installed on {}", name, package->version, date_text(package->installed)));
-        installed = std::max(installed, package->installed);
-      }
-  for (const auto& link : items(host.environment().cuda_links))
-    if (link.path == clean_path(resolution.root) && link.changed > installed && installed > 0)
-      history.push_back(fmt::format("{} was pointed to {} on {}, after the packages came", link.path, link.target,
-                                    date_text(link.changed)));
-  if (empty_since > 0)
-    history.push_back(fmt::format("{}/{} bears the mark of an empty set, written on {}", base,
-                                  resolution.library_version, date_text(empty_since)));
-  return history;
-}
-
 }  // namespace trueup

@@ -12,8 +12,4 @@ namespace trueup {
 std::vector<CacheVerdict> judge_caches(const HostView& host, const Knowledge& knowledge,
                                        const std::vector<Claim>& claims, const std::vector<Resolution>& resolutions);
 
-/// What the host shows of the time before: modules that other versions built, when packages came, links that were
-/// moved.
-std::vector<std::string> flashinfer_history(const HostView& host, const Claim& claim, const Resolution& resolution);
-
 }  // namespace trueup

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "derive/caches.hpp"
 #include "derive/consumers.hpp"
+#include "derive/history.hpp"
 #include "derive/resolve.hpp"
 #include "derive/shadows.hpp"
 
@@ -131,7 +132,8 @@ Derived derive(const Environment& environment, const std::vector<DeclaredConsume
         continue;  // a CPU build
       const Subject subject{host, knowledge, claim.consumer, *claim.python};
       auto resolution = library.resolve(subject);
-      if (resolution.library == "flashinfer") resolution.history = flashinfer_history(host, claim, resolution);
+      if (resolution.outcome == Outcome::broken || resolution.outcome == Outcome::risk)
+        resolution.history = history_of(host, claim, resolution);
       resolution.better_toolkit = better_toolkit(subject, library, resolution);
       derived.resolutions.push_back(std::move(resolution));
     }
