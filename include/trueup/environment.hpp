@@ -254,7 +254,7 @@ struct JitCache {
   std::string path;                        ///< the directory this record describes
   std::string owner;
   std::string writable_by;                 ///< who may write it: `owner`, `group 1005` (and owner), `all`; empty: not told
-  std::string version;                     ///< FlashInfer: version directory; else empty
+  std::string version;                     ///< FlashInfer, tilelang: version directory; else empty
   std::string archs;                       ///< FlashInfer: `120f`; empty: directly below the version (empty set) or no such part
   std::string op;                          ///< module name; empty: the record is about the version directory itself
   std::string cuda_home;                   ///< from build.ninja

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 
 #include "base/text.hpp"
+#include "derive/cache_places.hpp"
 #include "derive/resolve.hpp"
 
 namespace trueup {
@@ -14,46 +16,60 @@ namespace {
 constexpr std::int64_t kLockAge =
     600;  // seconds; builds of one module that take longer hold the lock of a live process
 
-// `<base>/.cache/flashinfer` of a consumer; empty: its home is not known.
-std::string flashinfer_base(const Consumer& consumer) {
-  const auto moved = variable(consumer.env, "FLASHINFER_WORKSPACE_BASE").value_or("");
-  const auto base = moved.empty() ? consumer.home : moved;
-  return base.empty() ? "" : clean_path(base) + "/.cache/flashinfer";
-}
+constexpr std::string_view kRuntime = "libcudart.so.";
+constexpr std::string_view kSglangModule = "sgl_kernel_jit_";
 
-// Where a consumer's variables put the caches of a kind; none: its home is not known.
-std::vector<std::string> bases(const std::string& kind, const Consumer& consumer) {
-  const auto home = consumer.home.empty() ? std::string() : clean_path(consumer.home);
-  const auto cache = variable(consumer.env, "XDG_CACHE_HOME").value_or(home.empty() ? "" : home + "/.cache");
-  const auto moved = [&](const char* name, const std::string& otherwise) {
-    const auto value = variable(consumer.env, name).value_or("");
-    return value.empty() ? otherwise : clean_path(value);
-  };
-  const auto below = [](const std::string& base, const char* rest) { return base.empty() ? base : base + rest; };
-  const auto vllm = moved("VLLM_CACHE_ROOT", below(cache, "/vllm"));
-  if (kind == "flashinfer") return {flashinfer_base(consumer)};
-  if (kind == "torch_extensions") return {moved("TORCH_EXTENSIONS_DIR", below(cache, "/torch_extensions"))};
-  if (kind == "triton") return {moved("TRITON_CACHE_DIR", below(moved("TRITON_HOME", home), "/.triton/cache"))};
-  if (kind == "inductor") return {moved("TORCHINDUCTOR_CACHE_DIR", "/tmp/torchinductor_" + consumer.user)};
-  if (kind == "deep_gemm")
-    return {moved("DG_JIT_CACHE_DIR", below(home, "/.deep_gemm")),
-            moved("SGLANG_DG_CACHE_DIR", below(cache, "/deep_gemm")), below(vllm, "/deep_gemm")};
-  if (kind == "tvm_ffi") return {moved("TVM_FFI_CACHE_DIR", below(home, "/.cache/tvm-ffi"))};
-  if (kind == "tilelang") return {moved("TILELANG_CACHE_DIR", below(home, "/.tilelang/cache"))};
-  if (kind == "vllm") return {below(vllm, "/torch_compile_cache")};
-  if (kind == "compute") return {moved("CUDA_CACHE_PATH", below(home, "/.nv/ComputeCache"))};
-  return {};
-}
-
-bool below(std::string_view path, const std::string& base) {
-  return !base.empty() && (path == base || path.starts_with(base + "/"));
-}
+// Caches whose keys hold all that decides about an entry: what changes makes new ones, so that none is ever stale. What is
+// not in Triton's key are the host compiler and libcuda of its launcher stubs, which no release is known to care about.
+struct Keyed {
+  std::string_view kind;
+  std::vector<std::string> packages;  ///< one of them brings the library
+  std::string_view keys;
+};
+const Keyed kKeyed[] = {
+    {"triton", {"triton"}, "the kernel's source, the compiler, the assembler and the target"},
+    {"inductor", {"torch"}, "the graph, its settings, the GPU, and torch's and Triton's own sources"},
+    {"vllm", {"vllm"}, "vLLM's settings and torch's, and the sources that were traced"},
+    {"deep_gemm", {"deep-gemm", "sgl-deep-gemm"}, "the compiler with its version, its flags, and the sources"},
+    {"compute", {}, "the PTX, the options, the driver's version and the GPU"},
+};
 
 // `120a`, `90a_120f`: targets as the directory names them.
 std::string directory_of(std::vector<std::string> targets) {
   std::sort(targets.begin(), targets.end(),
             [](const std::string& a, const std::string& b) { return std::pair(a.size(), a) < std::pair(b.size(), b); });
   return join(targets, "_");
+}
+
+// As the resolutions name the library whose cache it is. Whoever runs torch has Inductor and the driver's cache.
+std::string_view library_of(const JitCache& cache) {
+  if (cache.kind == "tvm_ffi") return cache.op.starts_with(kSglangModule) ? "sglang" : "tvm_ffi";
+  if (cache.kind == "inductor" || cache.kind == "compute") return "torch";
+  return cache.kind;
+}
+
+// `py312_cu130` of <place>/py312_cu130/<name>; empty where TORCH_EXTENSIONS_DIR is the place, which has no such part.
+std::string_view tag_of(std::string_view path, const std::string& place) {
+  path.remove_prefix(std::min(path.size(), place.size() + 1));
+  const auto slash = path.find('/');
+  return slash == path.npos ? std::string_view() : path.substr(0, slash);
+}
+
+// Whether torch of that environment would name its directory so; nothing: that is not known.
+std::optional<bool> is_tag_of(std::string_view tag, const PythonEnv& python) {
+  if (python.python.empty() || !python.torch_cuda) return std::nullopt;
+  const auto digits = [](std::string text) {
+    std::erase(text, '.');
+    return text;
+  };
+  const auto begin = "py" + digits(python.python);
+  const auto cuda = torch_cuda(python);
+  const auto end = *python.torch_cuda == "none" ? std::string("_cpu")
+                   : cuda                       ? "_cu" + digits(cuda->major_minor().text())
+                                                : std::string();
+  if (end.empty()) return std::nullopt;
+  // Between them may stand the flags of a build of Python: `py313t_cu130`.
+  return tag.starts_with(begin) && tag.ends_with(end) && tag.size() <= begin.size() + end.size() + 1;
 }
 
 class Judge {
@@ -64,30 +80,38 @@ class Judge {
 
   std::vector<CacheVerdict> all() {
     for (const auto& cache : items(host_.environment().caches)) {
-      const auto* user = user_of(cache);
+      const auto users = users_of(cache);
+      const auto* user = users.empty() ? nullptr : users.front();
       if (user != nullptr) owner(cache, *user);
       if (cache.kind == "flashinfer") flashinfer(cache, user);
-      if (cache.kind == "torch_extensions") torch_extensions(cache, user);
-      if (cache.kind == "triton" && user != nullptr) triton(cache, *user);
-      if (cache.kind == "tvm_ffi" && user != nullptr) sglang(cache, *user);
+      if (cache.kind == "torch_extensions") torch_extensions(cache, users);
+      if (user == nullptr) continue;
+      keyed(cache, users);
+      newer_than_driver(cache, *user);
+      if (cache.kind == "tvm_ffi") tvm_ffi(cache, *user);
+      if (cache.kind == "tilelang") tilelang(cache, *user);
+      if (cache.kind == "compute") compute(cache, *user);
     }
     return std::move(verdicts_);
   }
 
  private:
   // Several consumers share an account's caches: whoever has the library comes before who has not.
-  const Claim* user_of(const JitCache& cache) const {
-    const Claim* other = nullptr;
-    const auto library = cache.kind == "tvm_ffi" ? "sglang" : cache.kind;
+  std::vector<const Claim*> users_of(const JitCache& cache) {
+    std::vector<const Claim*> users, others;
     for (const auto& claim : claims_) {
-      if (claim.consumer.kind == "unclaimed") continue;
-      const auto places = bases(cache.kind, claim.consumer);
-      if (std::none_of(places.begin(), places.end(), [&](const std::string& base) { return below(cache.path, base); }))
-        continue;
-      if (resolution_of(&claim, library) != nullptr) return &claim;
-      if (other == nullptr) other = &claim;
+      if (claim.consumer.kind == "unclaimed" || place(cache, claim).empty()) continue;
+      (resolution_of(&claim, library_of(cache)) != nullptr ? users : others).push_back(&claim);
     }
-    return other;
+    users.insert(users.end(), others.begin(), others.end());
+    return users;
+  }
+
+  // The place of that consumer in which the cache lies; empty: none.
+  std::string place(const JitCache& cache, const Claim& claim) {
+    auto [known, is_new] = places_.try_emplace({&claim, cache.kind});
+    if (is_new) known->second = cache_places(cache.kind, claim.consumer);
+    return place_of(cache.path, known->second);
   }
 
   CacheVerdict& add(const JitCache& cache, const Claim* user, std::string rule, Outcome outcome,
@@ -149,36 +173,139 @@ class Judge {
     verdict.evidence.push_back(fmt::format("{}: owner {}", cache.path, cache.owner));
   }
 
-  void triton(const JitCache& cache, const Claim& user) {
-    const auto* package = user.python == nullptr ? nullptr : user.python->package("triton");
-    if (package == nullptr || package->installed == 0 || cache.modified == 0 || cache.modified >= package->installed)
+  void keyed(const JitCache& cache, const std::vector<const Claim*>& users) {
+    const auto* row = std::find_if(std::begin(kKeyed), std::end(kKeyed),
+                                   [&](const Keyed& each) { return each.kind == cache.kind; });
+    if (row == std::end(kKeyed)) return;
+    const PythonPackage* newest = nullptr;
+    const PythonEnv* its_env = nullptr;
+    bool older_than_all = cache.modified > 0;
+    for (const auto* user : users)
+      for (const auto& name : row->packages)
+        if (const auto* package = user->python == nullptr ? nullptr : user->python->package(name); package != nullptr) {
+          older_than_all &= package->installed > cache.modified;
+          if (newest != nullptr && newest->installed >= package->installed) continue;
+          newest = package;
+          its_env = user->python;
+        }
+    const auto& user = *users.front();
+    if (newest == nullptr || !older_than_all) {
+      add(cache, &user, fmt::format("cache.{}.keyed", cache.kind), Outcome::ok,
+          fmt::format("its keys hold {}: nothing in it can be stale", row->keys));
       return;
-    auto& verdict = add(cache, &user, "cache.triton.leftover", Outcome::ok,
-                        fmt::format("nothing in it is newer than triton {}: its key holds the compiler, so that the "
-                                    "entries are leftovers that nothing reads",
-                                    package->version));
+    }
+    auto& verdict =
+        add(cache, &user, fmt::format("cache.{}.leftover", cache.kind), Outcome::ok,
+            fmt::format("nothing in it is newer than {} {}, and its keys hold {}: the entries are leftovers that nothing "
+                        "reads",
+                        newest->name, newest->version, row->keys));
     verdict.evidence.push_back(fmt::format("{}: last written {}", cache.path, date_text(cache.modified)));
-    verdict.evidence.push_back(fmt::format("triton {} in {}: installed {}", package->version, user.python->path,
-                                           date_text(package->installed)));
+    verdict.evidence.push_back(fmt::format("{} {} in {}: installed {}", newest->name, newest->version, its_env->path,
+                                           date_text(newest->installed)));
   }
 
-  // A module that exists is loaded without asking ninja; the toolkit is in neither its name nor that question.
-  void sglang(const JitCache& cache, const Claim& user) {
-    const auto* resolution = resolution_of(&user, "sglang");
-    if (resolution == nullptr || !cache.built || !cache.op.starts_with("sgl_kernel_jit_") || cache.cuda_home.empty() ||
-        resolution->root.empty())
+  // Kernels name the release of the assembler that made them.
+  void newer_than_driver(const JitCache& cache, const Claim& user) {
+    if (user.python == nullptr) return;
+    const auto* resolution = resolution_of(&user, library_of(cache));
+    for (const auto& text : cache.built_by) {
+      const auto release = Version::parse(text);
+      if (!release) continue;
+      const auto objection = driver_objection({host_, knowledge_, user.consumer, *user.python}, *release);
+      if (!objection.unknown.empty() || objection.value.empty()) continue;
+      const bool goes_on = resolution != nullptr && resolution->compiler_version &&
+                           resolution->compiler_version->major() == release->major();
+      auto& verdict = add(cache, &user, "cache.any.newer_than_driver", goes_on ? Outcome::risk : Outcome::ok,
+                          fmt::format("holds kernels that CUDA {} made, which the driver does not load{}", text,
+                                      goes_on ? ", and its user's compiler makes more of them"
+                                              : "; another compiler is used now, which does not read them"));
+      verdict.evidence.push_back(fmt::format("{}: made by CUDA {}", cache.path, join(cache.built_by, ", ")));
+      verdict.evidence.push_back(objection.value);
       return;
+    }
+  }
+
+  // Plain tvm-ffi writes its build file anew and lets ninja see what changed. A module of SGLang that exists is loaded
+  // without asking ninja: the toolkit is in neither its name nor that question, and in older releases neither is the
+  // target.
+  void tvm_ffi(const JitCache& cache, const Claim& user) {
+    if (!cache.op.starts_with(kSglangModule)) {
+      const auto* plain = resolution_of(&user, "tvm_ffi");
+      link_moved(cache, user, plain != nullptr ? plain : resolution_of(&user, "sglang"), "tvm", true);
+      return;
+    }
+    const auto* resolution = resolution_of(&user, "sglang");
+    if (resolution == nullptr || !cache.built) return;
+    foreign_cudart(cache, user, *resolution, "sgl");
+    if (cache.archs.empty())
+      foreign_target(cache, user, *resolution);
+    else
+      arch_mismatch(cache, user, *resolution, "sgl");
+    toolkit_changed(cache, user, *resolution);
+  }
+
+  void toolkit_changed(const JitCache& cache, const Claim& user, const Resolution& resolution) {
+    if (cache.cuda_home.empty() || resolution.root.empty()) return;
     std::string change;
-    if (host_.resolved(cache.cuda_home) != host_.resolved(resolution->root))
-      change = fmt::format("its toolkit was {}, the service's is {}", cache.cuda_home, resolution->root);
-    for (const auto& link : items(host_.environment().cuda_links))
-      if (link.path == clean_path(cache.cuda_home) && cache.modified > 0 && link.changed > cache.modified)
-        change = fmt::format("{} was pointed to {} on {}", link.path, link.target, date_text(link.changed));
+    if (host_.resolved(cache.cuda_home) != host_.resolved(resolution.root))
+      change = fmt::format("its toolkit was {}, the service's is {}", cache.cuda_home, resolution.root);
+    if (const auto* link = moved_since(cache.cuda_home, cache.modified))
+      change = fmt::format("{} was pointed to {} on {}", link->path, link->target, date_text(link->changed));
     if (change.empty()) return;
     auto& verdict = add(cache, &user, "cache.sgl.toolkit_unknown", Outcome::risk,
                         fmt::format("SGLang loads this module as it is, whatever toolkit built it: {}", change));
     verdict.evidence.push_back(
         fmt::format("{}: built {} with {}", cache.path, date_text(cache.modified), cache.cuda_home));
+  }
+
+  // The name of the module says nothing of the target, and the build file does.
+  void foreign_target(const JitCache& cache, const Claim& user, const Resolution& resolution) {
+    if (cache.targets.empty() || resolution.gpus_cc.empty()) return;
+    for (const auto& compute_cap : resolution.gpus_cc)
+      for (const auto& target : cache.targets) {
+        const auto* row = knowledge_.gpu_target(std::string_view(target).substr(target.find('_') + 1));
+        if (row == nullptr || row->runs(Version::of(compute_cap))) return;
+      }
+    auto& verdict =
+        add(cache, &user, "cache.sgl.foreign_target", Outcome::broken,
+            fmt::format("SGLang loads this module as it is, and it is built for {}: code that no GPU of compute "
+                        "capability {} runs",
+                        join(cache.targets, " "), join(resolution.gpus_cc, ", ")));
+    verdict.evidence.push_back(fmt::format("{}/build.ninja: {}", cache.path, join(cache.targets, " ")));
+    verdict.evidence.push_back(fmt::format("{} sees compute capability {}", user.consumer.id,
+                                           join(resolution.gpus_cc, ", ")));
+  }
+
+  // The toolkit is not in tilelang's key either; the release of tilelang is, as a directory.
+  void tilelang(const JitCache& cache, const Claim& user) {
+    const auto* resolution = resolution_of(&user, "tilelang");
+    if (resolution == nullptr || resolution->library_version.empty()) return;
+    if (!cache.version.empty() && cache.version != resolution->library_version) {
+      add(cache, &user, "cache.tilelang.version_mismatch", Outcome::ok,
+          fmt::format("built by tilelang {}, and {} has {}: a leftover", cache.version, resolution->python_env,
+                      resolution->library_version));
+      return;
+    }
+    const auto* link = moved_since(resolution->root, cache.modified);
+    if (link == nullptr) return;
+    auto& verdict = add(cache, &user, "cache.tilelang.toolkit_unknown", Outcome::risk,
+                        fmt::format("tilelang loads these kernels as they are, whatever toolkit built them: {} was "
+                                    "pointed to {} on {}",
+                                    link->path, link->target, date_text(link->changed)));
+    verdict.evidence.push_back(fmt::format("{}: last written {}", cache.path, date_text(cache.modified)));
+  }
+
+  // The driver drops entries to stay below the limit, and translates them again at each start.
+  void compute(const JitCache& cache, const Claim& user) {
+    const auto text = variable(user.consumer.env, "CUDA_CACHE_MAXSIZE").value_or("");
+    std::uint64_t limit = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit);
+    if (error != std::errc() || end != text.data() + text.size() || cache.size_bytes < limit / 20 * 19) return;
+    auto& verdict = add(cache, &user, "cache.compute.full", Outcome::risk,
+                        fmt::format("it has reached its limit (CUDA_CACHE_MAXSIZE={}): what the driver drops it "
+                                    "translates again at the next start",
+                                    text));
+    verdict.evidence.push_back(fmt::format("{}: {} bytes", cache.path, cache.size_bytes));
   }
 
   void flashinfer(const JitCache& cache, const Claim* user) {
@@ -190,9 +317,10 @@ class Judge {
     if (resolution == nullptr) return;
     if (cache.version.empty() || cache.version == resolution->library_version) {
       baked_toolkit(cache, *user, *resolution);
-      symlink_drift(cache, *user, *resolution);
-      arch_mismatch(cache, *user, *resolution);
-      foreign_cudart(cache, *user, *resolution);
+      const auto* rule = rule_of(resolution->library_version);
+      link_moved(cache, *user, resolution, "fi", rule != nullptr && rule->rewrites);
+      arch_mismatch(cache, *user, *resolution, "fi");
+      foreign_cudart(cache, *user, *resolution, "fi");
     }
     foreign_env(cache, *user, *resolution);
   }
@@ -217,28 +345,39 @@ class Judge {
     verdict.evidence.push_back(fmt::format("FlashInfer {}: {}", rule->versions.text(), rule->source));
   }
 
-  void symlink_drift(const JitCache& cache, const Claim& user, const Resolution& resolution) {
-    if (!cache.built || cache.modified == 0 || cache.cuda_home.empty()) return;
-    for (const auto& link : items(host_.environment().cuda_links)) {
-      if (link.path != clean_path(cache.cuda_home) || link.changed <= cache.modified) continue;
-      auto& verdict = add(cache, &user, "cache.fi.symlink_drift", Outcome::risk,
-                          fmt::format("{} was pointed to {} after this module was built: ninja does not see the change",
-                                      link.path, link.target));
-      verdict.evidence.push_back(fmt::format("{}: built {}", cache.path, date_text(cache.modified)));
-      verdict.evidence.push_back(fmt::format("{} -> {}: changed {}", link.path, link.target, date_text(link.changed)));
-      verdict.evidence.push_back(fmt::format("the consumer's toolkit now: {}", resolution.root_resolved));
-    }
+  // The link that `path` names, where it was moved after `time`.
+  const CudaLink* moved_since(const std::string& path, std::int64_t time) const {
+    if (time == 0) return nullptr;
+    for (const auto& link : items(host_.environment().cuda_links))
+      if (link.path == clean_path(path) && link.changed > time) return &link;
+    return nullptr;
   }
 
-  void arch_mismatch(const JitCache& cache, const Claim& user, const Resolution& resolution) {
+  // ninja compares commands and times: one that names the toolkit by a link stays the same when that is moved. Where the
+  // build file is written anew (`rewritten`), another root of the consumer is another command.
+  void link_moved(const JitCache& cache, const Claim& user, const Resolution* resolution, std::string_view library,
+                  bool rewritten) {
+    if (resolution == nullptr || !cache.built || cache.cuda_home.empty()) return;
+    if (rewritten && clean_path(resolution->root) != clean_path(cache.cuda_home)) return;
+    const auto* link = moved_since(cache.cuda_home, cache.modified);
+    if (link == nullptr) return;
+    auto& verdict = add(cache, &user, fmt::format("cache.{}.symlink_drift", library), Outcome::risk,
+                        fmt::format("{} was pointed to {} after this module was built: ninja does not see the change",
+                                    link->path, link->target));
+    verdict.evidence.push_back(fmt::format("{}: built {}", cache.path, date_text(cache.modified)));
+    verdict.evidence.push_back(fmt::format("{} -> {}: changed {}", link->path, link->target, date_text(link->changed)));
+    verdict.evidence.push_back(fmt::format("the consumer's toolkit now: {}", resolution->root_resolved));
+  }
+
+  void arch_mismatch(const JitCache& cache, const Claim& user, const Resolution& resolution, std::string_view library) {
     if (cache.archs.empty() || resolution.targets.empty() || cache.archs == directory_of(resolution.targets)) return;
-    add(cache, &user, "cache.fi.arch_mismatch", Outcome::ok,
+    add(cache, &user, fmt::format("cache.{}.arch_mismatch", library), Outcome::ok,
         fmt::format("built for {}, which this consumer no longer uses (now {}): a leftover", cache.archs,
                     directory_of(resolution.targets)));
   }
 
-  void foreign_cudart(const JitCache& cache, const Claim& user, const Resolution& resolution) {
-    static constexpr std::string_view kRuntime = "libcudart.so.";
+  void foreign_cudart(const JitCache& cache, const Claim& user, const Resolution& resolution,
+                      std::string_view library) {
     if (!resolution.torch_cuda || user.python == nullptr) return;
     for (const auto& needed : cache.needed) {
       const auto major = needed.starts_with(kRuntime) ? Version::parse(needed.substr(kRuntime.size()))
@@ -249,7 +388,7 @@ class Judge {
                            : objection.value.empty()  ? Outcome::risk
                                                       : Outcome::broken;
       auto& verdict =
-          add(cache, &user, "cache.fi.foreign_cudart", outcome,
+          add(cache, &user, fmt::format("cache.{}.foreign_cudart", library), outcome,
               fmt::format("the module is linked to {}, and the torch of {} is built for CUDA {}: it brings the runtime "
                           "of another stack into the process{}",
                           needed, resolution.python_env, resolution.torch_cuda->text(),
@@ -287,8 +426,54 @@ class Judge {
     }
   }
 
-  // The lock is a file whose existence locks: one that a killed process left makes each later start wait for ever.
-  void torch_extensions(const JitCache& cache, const Claim* user) {
+  void torch_extensions(const JitCache& cache, const std::vector<const Claim*>& users) {
+    stale_lock(cache, users.empty() ? nullptr : users.front());
+    const Claim* user = nullptr;
+    const Claim* stranger = nullptr;
+    for (const auto* each : users) {
+      if (resolution_of(each, "torch_extensions") == nullptr) continue;
+      const auto tag = tag_of(cache.path, place(cache, *each));
+      const auto is_its = each->python == nullptr ? std::nullopt
+                          : tag.empty()           ? std::optional(true)
+                                                  : is_tag_of(tag, *each->python);
+      if (!is_its) return;  // whose it is cannot be told
+      if (user == nullptr && *is_its) user = each;
+      if (stranger == nullptr && !*is_its) stranger = each;
+    }
+    if (user == nullptr) {
+      if (stranger != nullptr && cache.built && !cache.locked)
+        add(cache, stranger, "cache.torch.tag_mismatch", Outcome::ok,
+            "built for another Python or another CUDA of torch than any consumer of this account has: a leftover");
+      return;
+    }
+    const auto& resolution = *resolution_of(user, "torch_extensions");
+    link_moved(cache, *user, &resolution, "torch", true);
+    foreign_cudart(cache, *user, resolution, "torch");
+    shared(cache, *user, users);
+  }
+
+  // In a directory that TORCH_EXTENSIONS_DIR names, environments are not kept apart.
+  void shared(const JitCache& cache, const Claim& user, const std::vector<const Claim*>& users) {
+    if (!tag_of(cache.path, place(cache, user)).empty() || cache.python_env.empty()) return;
+    const auto end = users.end();
+    const auto builds = [&](const Claim* each) { return each->consumer.python_env == cache.python_env; };
+    const auto builder = std::find_if(users.begin(), end, builds);
+    const auto other = std::find_if(users.begin(), end, [&](const Claim* each) {
+      return !builds(each) && resolution_of(each, "torch_extensions") != nullptr;
+    });
+    if (builder == end || other == end) return;
+    auto& verdict = add(cache, *other, "cache.torch.shared", Outcome::risk,
+                        fmt::format("{} and {} build {} in one directory: each makes anew what the other built, or takes "
+                                    "it while it is written",
+                                    cache.python_env, (*other)->consumer.python_env, cache.op));
+    verdict.evidence.push_back(fmt::format("{}/build.ninja names {}", cache.path, cache.python_env));
+    verdict.evidence.push_back(
+        fmt::format("TORCH_EXTENSIONS_DIR of {} and {}", (*builder)->consumer.id, (*other)->consumer.id));
+  }
+
+  // The lock is a file whose existence locks: one that a killed process left makes each later start wait for ever. Locks
+  // of the other libraries are held with flock(2) and end with their process: what is left of them means nothing.
+  void stale_lock(const JitCache& cache, const Claim* user) {
     if (!cache.locked) return;
     if (!host_.environment().host.is_known() || cache.modified == 0) {
       add(cache, user, "cache.torch.stale_lock", Outcome::unknown, "the age of the lock cannot be told");
@@ -310,6 +495,7 @@ class Judge {
   const Knowledge& knowledge_;
   const std::vector<Claim>& claims_;
   const std::vector<Resolution>& resolutions_;
+  std::map<std::pair<const Claim*, std::string>, std::vector<std::string>> places_;  ///< by consumer and kind
   std::vector<CacheVerdict> verdicts_;
 };
 
