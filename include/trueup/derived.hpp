@@ -25,8 +25,9 @@ struct EnvDifference {
 
 /// Who would compile or load CUDA code.
 struct Consumer {
-  std::string id;                 ///< `unit sglang-k26.service`, `process 4711`, `declared trainer`, `environment /opt/venv`
-  std::string kind;               ///< `service`, `process`, `declared`, `unclaimed`
+  std::string id;                 ///< `unit sglang-k26.service`, `user unit vllm.service of alice`, `process 4711`,
+                                  ///< `declared trainer`, `environment /opt/venv`
+  std::string kind;               ///< `service`, `user_unit`, `process`, `declared`, `unclaimed`
   std::string unit;               ///< of a service; else empty
   std::string user;
   std::string home;               ///< empty: none, or not known

@@ -88,6 +88,8 @@ class Judge {
   /// What the consumer's next start brings; empty: nobody knows how it starts.
   std::string next_start() const {
     if (fault_.consumer.starts_with("process ")) return {};
+    if (fault_.consumer.starts_with("user unit "))
+      return "cannot be foretold: what the unit of a user's own systemd would start with was not read";
     const auto after = fault_.unit.empty() ? before_ : after_changes({Restart{fault_.unit}});
     const auto* next = find_like(after.resolutions, fault_);
     if (next == nullptr) return {};

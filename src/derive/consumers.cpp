@@ -5,10 +5,27 @@
 #include <algorithm>
 #include <set>
 
+#include "base/text.hpp"
 #include "derive/host_view.hpp"
 
 namespace trueup {
 namespace {
+
+// `vllm.service` of /user.slice/user-1000.slice/user@1000.service/app.slice/vllm.service/..., a unit of a user's own
+// systemd; empty: the process belongs to none.
+std::string user_unit(std::string_view cgroup) {
+  constexpr std::string_view kManager = "/user@";
+  const auto manager = cgroup.find(kManager);
+  if (manager == cgroup.npos) return {};
+  std::string unit;
+  const auto parts = split(cgroup.substr(manager + 1), '/');
+  for (std::size_t i = 1; i < parts.size(); ++i)  // the first is the manager itself
+    if (parts[i].ends_with(".service"))
+      unit = parts[i];
+    else if (parts[i].ends_with(".scope"))  // a terminal's, a container's: what runs there is no part of the unit
+      unit.clear();
+  return unit;
+}
 
 class Claims {
  public:
@@ -38,6 +55,7 @@ class Claims {
     } else if (const auto no_unit = why_unknown(service.unknown, "unit_env"); !no_unit.empty()) {
       unknown = fmt::format("the unit's environment is unknown: {}", no_unit);
     }
+    if (const auto home = variable(consumer.env, "HOME"); home && !home->empty()) consumer.home = *home;
     if (service.python_env.empty())
       unknown = fmt::format("the Python environment of the unit is unknown: {}", no_python);
     consumer.differences = differences(service);
@@ -55,7 +73,6 @@ class Claims {
     std::vector<EnvDifference> found;
     for (const auto& name : names) {
       const auto value = [&](const Variables* env) { return env == nullptr ? std::nullopt : variable(*env, name); };
-    if (const auto home = variable(consumer.env, "HOME"); home && !home->empty()) consumer.home = *home;
       EnvDifference each{name, value(login), value(unit), value(process)};
       const auto differs = [](const Variables* a, const auto& x, const Variables* b, const auto& y) {
         return a != nullptr && b != nullptr && x != y;
@@ -67,9 +84,17 @@ class Claims {
     return found;
   }
 
+  // The workers of a user's unit are one consumer: the first whose environment is known speaks for all.
   void add_process(const GpuProcess& process) {
     const auto no_python = why_unknown(process.unknown, "python_env");
     if (process.python_env.empty() && no_python.empty()) return;
+    const auto id = consumer_id(process);
+    const auto same =
+        std::find_if(claims_.begin(), claims_.end(), [&](const Claim& each) { return each.consumer.id == id; });
+    if (same != claims_.end()) {
+      if (same->unknown.empty()) return;
+      claims_.erase(same);
+    }
     // Without the variable, the account's own; which that is, is known of root alone.
     const auto home = variable(process.env, "HOME").value_or(process.user == "root" ? "/root" : "");
     std::string unknown;
@@ -77,7 +102,7 @@ class Claims {
       unknown = fmt::format("the Python environment of the process is unknown: {}", no_python);
     else if (const auto no_env = why_unknown(process.unknown, "env"); !no_env.empty())
       unknown = fmt::format("the environment of the process is unknown: {}", no_env);
-    add({fmt::format("process {}", process.pid), "process", "", process.user, home, process.python_env, "process",
+    add({id, id.starts_with("process ") ? "process" : "user_unit", "", process.user, home, process.python_env, "process",
          process.env},
         std::move(unknown));
   }
@@ -132,6 +157,11 @@ class Claims {
 };
 
 }  // namespace
+
+std::string consumer_id(const GpuProcess& process) {
+  const auto unit = user_unit(process.cgroup);
+  return unit.empty() ? fmt::format("process {}", process.pid) : fmt::format("user unit {} of {}", unit, process.user);
+}
 
 std::vector<Claim> find_claims(const Environment& environment, const std::vector<DeclaredConsumer>& declared) {
   return Claims(environment, declared).take();

@@ -13,6 +13,9 @@ struct Claim {
   std::string unknown = {};
 };
 
+/// Consumer::id of a process: itself, or the unit of its user's own systemd that it belongs to.
+std::string consumer_id(const GpuProcess& process);
+
 /// Everybody who would compile or load CUDA code on this host: services and GPU processes that run a Python
 /// environment, what the inventory declares, and environments that nobody claims. Points into `environment`.
 std::vector<Claim> find_claims(const Environment& environment, const std::vector<DeclaredConsumer>& declared);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "derive/consumers.hpp"
+
 namespace trueup {
 namespace {
 
@@ -38,7 +40,7 @@ void apply(Environment& environment, const SetVariable& change) {
     }
   if (environment.processes.is_known())
     for (auto& process : *environment.processes)
-      if (fmt::format("process {}", process.pid) == change.consumer) set(process.env, change);
+      if (consumer_id(process) == change.consumer) set(process.env, change);
 }
 
 void apply(Environment& environment, const AddToolkit& change) {

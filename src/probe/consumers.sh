@@ -610,8 +610,16 @@ services() {
   }
 }
 
-# The section `processes`: who has a GPU open, or names a toolkit, and is no unit of `services`. Of those that only name
-# one (all that a profile exports it to), the first of each user and toolkit, Python apart. Root sees them all.
+# Processes that run Python in a unit of their user's own systemd, of which the system's knows nothing.
+_in_user_units() {
+  grep -lE '/user@[0-9]+\.service/.*\.service(/[^/]*)?$' /proc/[0-9]*/cgroup 2>/dev/null | while IFS=/ read -r _word _word _pid _word; do
+    case $(readlink "/proc/$_pid/exe") in *python*) echo "$_pid" ;; esac
+  done
+}
+
+# The section `processes`: who has a GPU open, names a toolkit, or runs a Python environment in a user's unit, and is no unit
+# of `services`. Of those that only name a toolkit (all that a profile exports it to), the first of each user and toolkit,
+# Python apart. Root sees them all.
 processes() {
   _units=$(units) || _silent
   # What is left of a unit that does not run is no part of it.
@@ -630,10 +638,12 @@ processes() {
     _apps=$(bounded 4 timeout -k 1 3 "$_smi" --query-compute-apps=pid,used_memory --format=csv,noheader,nounits 2>/dev/null)
   fi
   _seen=
+  _mine=$newline$(_in_user_units)$newline
   {
     printf '%s\n' "$_open" | cut -d ' ' -f 1
     # Our own carry this very text.
     grep -l -e CUDA_HOME= -e CUDA_PATH= /proc/[0-9]*/environ 2>/dev/null | xargs grep -L TRUEUP_RUN= 2>/dev/null | cut -d / -f 3
+    printf '%s\n' "$_mine"
   } | awk '/^[0-9]/ && !seen[$0]++ && ++n <= 101 { print $0, n }' | while read -r _pid _count; do
     if [ "$_count" -gt 100 ]; then
       kv pid "$_pid"
@@ -646,13 +656,16 @@ processes() {
     _root=$(printf '%s\n' "$_vars" | grep -e '^TRUEUP_RUN=' -e '^CUDA_\(HOME\|PATH\)=')
     case $_root in TRUEUP_RUN=*|*"${newline}TRUEUP_RUN="*) continue ;; esac
     _gpus=$(printf '%s\n' "$_open" | sed -n "s/^$_pid //p")
-    [ -n "$_gpus$_root" ] || continue
     _uid= _parent=
     while read -r _word _uid _rest; do
       case $_word in PPid:) _parent=$_uid ;; Uid:) break ;; esac
     done 2>/dev/null <"/proc/$_pid/status"
     _exe=$(readlink "/proc/$_pid/exe") || continue
-    if [ -z "$_gpus" ]; then
+    if [ -z "$_gpus$_root" ]; then
+      case $_mine in *"$newline$_pid$newline"*) ;; *) continue ;; esac
+      # An environment of its own makes it one of ours; the system's runs anything.
+      case $(bounded 3 _env_of_process "$_pid" "$(_command "$_pid")") in ''|/usr|/usr/local) continue ;; esac
+    elif [ -z "$_gpus" ]; then
       case $_exe in *python*) _key=python ;; *) _key=other ;; esac
       _key=$newline$newline$_uid$_key$_root$newline$newline
       case $_seen in *"$_key"*) continue ;; esac
@@ -660,7 +673,10 @@ processes() {
     fi
     _cgroup=$(sed -n 's/^0:://p; s/^[0-9]*:name=systemd://p' "/proc/$_pid/cgroup" 2>/dev/null | head -n 1)
     for _word in $_units; do
-      case $_cgroup/ in */"$_word"/*) continue 2 ;; esac
+      case $_cgroup/ in
+      */user@*) ;; # a user's unit may have the name of one of the system's
+      */"$_word"/*) continue 2 ;;
+      esac
     done
     kv pid "$_pid"
     kv uid "$_uid"

@@ -133,6 +133,37 @@ TEST_CASE("a GPU process whose Python environment could not be found is unknown,
   CHECK_THAT(found->explanation, ContainsSubstring("a container: not looked into"));
 }
 
+TEST_CASE("a unit of a user's own systemd is one consumer, by its name", "[unit][derive]") {
+  auto facts = test::derive_case("user-unit").facts;
+  const auto names = [&] {
+    std::vector<std::string> found;
+    for (const auto& each : derive_facts(facts).consumers)
+      if (each.kind != "unclaimed") found.push_back(each.kind + ": " + each.id);
+    return found;
+  };
+  CHECK(names() == std::vector<std::string>{"user_unit: user unit vllm.service of alice"});
+  const auto moved_to = [&](const char* cgroup) {
+    for (auto& process : facts["processes"]) process["cgroup"] = cgroup;
+    return names();
+  };
+  // What a terminal, a container or a login runs is no part of a unit.
+  CHECK(moved_to("/user.slice/user-1000.slice/user@1000.service/app.slice/term.service/vte-spawn-1.scope").size() == 3);
+  CHECK(moved_to("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-0123.scope/container").size() == 3);
+  CHECK(moved_to("/user.slice/user-1000.slice/session-2.scope").size() == 3);
+  CHECK(moved_to("/user.slice/user-1000.slice/user@1000.service/init.scope").size() == 3);
+}
+
+TEST_CASE("a pin reaches all processes of a user's unit, and how it starts next is not known", "[unit][derive][what_if]") {
+  const auto environment = environment_from_json(test::derive_case("user-unit").facts).value();
+  const auto changed =
+      with_change(environment, SetVariable{"user unit vllm.service of alice", "CUDA_HOME", "/usr/local/cuda-13.0"});
+  for (const auto& process : *changed.processes) CHECK(process.env.at("CUDA_HOME") == "/usr/local/cuda-13.0");
+  auto derived = derive(environment, {}, test::shipped_knowledge());
+  judge_alternatives(environment, {}, test::shipped_knowledge(), derived);
+  for (const auto& each : derived.resolutions)
+    if (each.library == "flashinfer") CHECK_THAT(each.next_start, ContainsSubstring("cannot be foretold"));
+}
+
 TEST_CASE("what-if judges the alternatives of the incident", "[unit][derive][what_if]") {
   const auto list = [](const char* value) { return SetVariable{"unit " + kUnit, "FLASHINFER_CUDA_ARCH_LIST", value}; };
   CHECK(flashinfer_after({list("12.0f")}).reason == "target_unknown_to_compiler");
