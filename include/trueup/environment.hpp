@@ -192,6 +192,16 @@ struct CacheDir {
   friend bool operator==(const CacheDir&, const CacheDir&) = default;
 };
 
+/// A variable of Environment= that an EnvironmentFile= sets to another value: files win, wherever they stand
+/// (systemd.exec(5)). What counts is in `unit_env`.
+struct OverriddenVariable {
+  std::string name;
+  std::string file;                        ///< the environment file that wins
+  std::string set_in;                      ///< unit file or drop-in whose Environment= has no effect; empty: not told
+  std::string value;                       ///< what Environment= says
+  friend bool operator==(const OverriddenVariable&, const OverriddenVariable&) = default;
+};
+
 struct Service {
   std::string unit;
   std::string state;                       ///< ActiveState
@@ -208,6 +218,7 @@ struct Service {
   std::string python_env;                  ///< prefix of the environment it runs, followed through wrappers; empty: none
   std::vector<std::string> drop_ins;
   Variables unit_env;                      ///< as systemd would start it: defaults, Environment, files, drop-ins
+  std::vector<OverriddenVariable> overridden;  ///< of the variables that matter here
   std::optional<Variables> process_env;    ///< of MainPID; absent: not running
   bool stale = false;                      ///< NeedDaemonReload
   Variables settings;                      ///< what it limits or hides, where not systemd's default: `MemoryMax`, `ProtectHome`, ...

@@ -183,6 +183,13 @@ struct Fields<CacheDir> {
 };
 
 template <>
+struct Fields<OverriddenVariable> {
+  using R = OverriddenVariable;
+  static constexpr auto list = std::tuple{Field{"name", &R::name}, Field{"file", &R::file},
+                                          Field{"set_in", &R::set_in}, Field{"value", &R::value}};
+};
+
+template <>
 struct Fields<Service> {
   using R = Service;
   static constexpr auto list = std::tuple{Field{"unit", &R::unit},
@@ -200,6 +207,7 @@ struct Fields<Service> {
                                           Field{"python_env", &R::python_env},
                                           Field{"drop_ins", &R::drop_ins},
                                           Field{"unit_env", &R::unit_env},
+                                          Field{"overridden", &R::overridden},
                                           Field{"process_env", &R::process_env},
                                           Field{"stale", &R::stale},
                                           Field{"settings", &R::settings},

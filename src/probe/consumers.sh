@@ -476,12 +476,14 @@ _cache_dirs() {
 
 _of() { printf '%s\n' "$_block" | sed -n "s/^$1=//p"; }
 
-# NAME=VALUE lines in the order in which systemd sets them, and `!REASON` where one cannot be known.
+# NAME=VALUE lines in the order in which systemd sets them, and `!REASON` where one cannot be known. `@unit` stands before those
+# of Environment=, `@FILE` before those of an environment file.
 _unit_variables() {
   printf '%s\n' "$_manager"
   if [ -n "$_user" ]; then
     printf '%s\n' "$_entry" | awk -F: '{ print "HOME=" $6; print "SHELL=" $7; print "USER=" $1; print "LOGNAME=" $1 }'
   fi
+  echo @unit
   _of Environment | _words
   _of EnvironmentFiles | while IFS= read -r _line; do
     # Patterns are allowed, blanks are not separators.
@@ -494,9 +496,37 @@ _unit_variables() {
       if [ ! -e "$_file" ]; then
         case $_line in *=no\)) printf '!%s is missing, and the unit cannot start without\n' "$_file" ;; esac
       elif ! as_owner "$_file" test -r "$_file"; then printf '!no permission to read %s\n' "$_file"
-      else as_owner "$_file" head -c 65536 "$_file" | _env_file
+      else
+        printf '@%s\n' "$_file"
+        as_owner "$_file" head -c 65536 "$_file" | _env_file
       fi
     done
+  done
+}
+
+# Of lines as _unit_variables prints them: NAME TAB FILE TAB VALUE, where Environment= gives VALUE and FILE another one.
+_overridden() {
+  awk '
+    /^@/ { from = substr($0, 2); next }
+    /^!/ || from == "" { next }
+    { at = index($0, "="); name = substr($0, 1, at - 1) }
+    from == "unit" { declared[name] = substr($0, at + 1); next }
+    { file[name] = from; value[name] = substr($0, at + 1) }
+    END { for (name in file) if (name in declared && declared[name] != value[name]) print name "\t" file[name] "\t" declared[name] }' | sort
+}
+
+# LINES of _overridden: records NAME|FILE|SET_IN|VALUE of the names that may leave the host. SET_IN is the last of the unit's
+# own files that has the name in Environment=.
+_overridden_records() {
+  printf '%s\n' "$1" | while IFS="$(printf '\t')" read -r _name _file _set; do
+    _set=$(printf '%s=%s\n' "$_name" "$_set" | env_allow)
+    [ -n "$_set" ] || continue
+    _from=
+    for _word in $(_of FragmentPath) $(_of DropInPaths); do
+      if as_owner "$_word" head -c 65536 "$_word" 2>/dev/null | grep -qE "^[ \t]*Environment=(.*[ \"'])?$_name="; then _from=$_word; fi
+    done
+    case $_file$_from$_set in *'|'*) continue ;; esac
+    kv overridden "$_name|$_file|$_from|${_set#*=}"
   done
 }
 
@@ -533,12 +563,16 @@ _service() {
   kv exec "${_exec%% ;*}"
   kv command "$(printf '%s\n' "$_argv" | redact_arguments | cut -c 1-2000)"
 
-  _variables=$(bounded 3 _unit_variables | UNSET=$(_of UnsetEnvironment | _words) awk '
+  _listed=$(bounded 3 _unit_variables)
+  _variables=$(printf '%s\n' "$_listed" | UNSET=$(_of UnsetEnvironment | _words) awk '
     BEGIN { n = split(ENVIRON["UNSET"], unset, "\n"); for (i = 1; i <= n; i++) gone[unset[i]] }
     /^!/ { print; next }
+    /^@/ { next }
     { name = substr($0, 1, index($0, "=") - 1); line[name] = $0 }
     END { for (name in line) if (!(name in gone) && !(line[name] in gone)) print line[name] }' | sort)
   printf '%s\n' "$_variables" | env_allow | sed 's/^/unit_env./'
+  _listed=$(printf '%s\n' "$_listed" | _overridden)
+  [ -z "$_listed" ] || bounded 3 _overridden_records "$_listed"
   _word=$(bounded 3 _sets "$_argv")
   { [ -z "$_word" ] || printf '!its start command or script sets %s itself\n' "$_word"; printf '%s\n' "$_variables"; } |
     sed -n 's/^!/unknown.unit_env=/p' | head -n 1
@@ -592,7 +626,7 @@ services() {
   _units=$(units) || _silent
   [ -n "$_units" ] || return 0
   _manager=$(bounded 4 systemctl show-environment 2>/dev/null)
-  _show -p Id,ActiveState,SubState,Result,MainPID,DropInPaths,NeedDaemonReload,NRestarts,User \
+  _show -p Id,ActiveState,SubState,Result,MainPID,FragmentPath,DropInPaths,NeedDaemonReload,NRestarts,User \
     -p ExecMainCode,ExecMainStatus,Environment,EnvironmentFiles,UnsetEnvironment,ExecStart \
     -p MemoryMax,MemoryHigh,LimitMEMLOCK,ProtectHome,ProtectSystem,PrivateDevices,PrivateTmp,DevicePolicy,DeviceAllow \
     -p DynamicUser,ReadOnlyPaths,ReadWritePaths,InaccessiblePaths,NoExecPaths,BindPaths,CacheDirectory,StateDirectory \

@@ -79,7 +79,23 @@ LANG=C'
 _user='' _entry=''
 printf 'PATH=/file\n' >"$tree/present"
 is 'files after Environment=, a missing one named' "$(_unit_variables | tr '\n' '|')" \
-  "PATH=/manager|LANG=C|PATH=/unit|HOME=/unit|GONE=1|KEPT=1|PATH=/file|!$tree/missing file is missing, and the unit cannot start without|"
+  "PATH=/manager|LANG=C|@unit|PATH=/unit|HOME=/unit|GONE=1|KEPT=1|@$tree/present|PATH=/file|!$tree/missing file is missing, and the unit cannot start without|"
+
+_block="$_block
+FragmentPath=$tree/a.service
+DropInPaths=$tree/10.conf $tree/20.conf"
+printf '[Service]\nEnvironment="A=1" PATH=/unit\n' >"$tree/a.service"
+printf '[Service]\nEnvironment=HOME=/unit MY_CUDA_HOME=/x\nEnvironment=LANG=C "CUDA_HOME=/pin"\n' >"$tree/10.conf"
+printf '[Service]\n# Environment=CUDA_HOME=/y\n' >"$tree/20.conf"
+lines() { printf '%b\n' "$1" | _overridden | tr '\t\n' ' |'; }
+is 'a file over Environment=' "$(lines 'PATH=/m\n@unit\nPATH=/u\nA=1\nB=x=1\n@/f\nPATH=/f\nB=x=1\nC=3\n!no')" 'PATH /f /u|'
+is 'the last of several files' "$(lines '@unit\nA=1\n@/f\nA=2\n@/g\nA=3')" 'A /g 1|'
+is 'a later file that says the same as Environment=' "$(lines '@unit\nA=1\n@/f\nA=2\n@/g\nA=1')" ''
+records() { _overridden_records "$(printf '%b' "$1")" | tr '\n' ' '; }
+is 'the file whose Environment= it is' "$(records 'PATH\t/f\t/unit\nCUDA_HOME\t/f\t/pin')" \
+  "overridden=PATH|/f|$tree/a.service|/unit overridden=CUDA_HOME|/f|$tree/10.conf|/pin "
+is 'no names but those that matter, no value with the separator' "$(records 'A\t/f\t1\nHOME\t/f\t/a|b')" ''
+is 'set in no file that can be seen' "$(records 'CC\t/f\tgcc')" 'overridden=CC|/f||gcc '
 
 cache_places=$(grep -v '^#' "$1/src/probe/cache_places.txt")
 roots() { printf '%s\n' "$@" '' | cache_roots | tr '\t\n' ' |'; }
