@@ -240,7 +240,7 @@ struct GpuProcess {
   std::string cgroup;
   std::int64_t parent = 0;
   std::string container;                   ///< id of its container, from the cgroup; empty: none
-  std::string scope;                       ///< state of the unit or scope of its cgroup: `active`, `failed`, `gone`, ...; empty: not told
+  std::string scope;                       ///< state of the unit or scope of its cgroup: `active`, `failed`, `inactive`, ...; empty: not told
   std::optional<std::uint64_t> memory_bytes;  ///< GPU memory it holds, as nvidia-smi tells it
   std::string libcuda;                     ///< the libcuda.so.1 that LD_LIBRARY_PATH leads to, links resolved; empty: none
   std::string python_env;                  ///< prefix, empty: none
@@ -333,7 +333,7 @@ struct Updates {
 struct Container {
   std::string id;
   std::string name;
-  std::string engine;                      ///< `docker`, `podman`
+  std::string engine;                      ///< `docker`
   std::string image;
   std::string state;                       ///< `running`, `exited`, ...
   std::int64_t started = 0;                ///< seconds since the epoch

@@ -133,6 +133,25 @@ TEST_CASE("a driver whose libraries were upgraded under it explains nvidia-smi",
   CHECK_FALSE(find(assessment, "driver.nvidia-smi-failed")->root);
 }
 
+TEST_CASE("findings name the container's image and the last words of the boot before", "[unit][derive][playbooks]") {
+  auto c = test::derive_case("container-lost");
+  c.facts["containers"][0]["engine"] = "docker";
+  c.facts["containers"][0]["image"] = "vllm/vllm-openai:v0.14.1";
+  auto assessment = assess(c);
+  const auto lost = std::find_if(assessment.findings.begin(), assessment.findings.end(),
+                                 [](const Finding& each) { return each.check == "container.gpus-lost"; });
+  REQUIRE(lost != assessment.findings.end());
+  CHECK_THAT(join(lost->evidence, "\n"), ContainsSubstring("image vllm/vllm-openai:v0.14.1 (docker)"));
+
+  c = test::derive_case("unified-wedge");
+  c.facts["previous_boot"]["last"] = "NVRM: last words";
+  assessment = assess(c);
+  const auto wedged = std::find_if(assessment.findings.begin(), assessment.findings.end(),
+                                   [](const Finding& each) { return each.check == "memory.unified-exhausted"; });
+  REQUIRE(wedged != assessment.findings.end());
+  CHECK_THAT(join(wedged->evidence, "\n"), ContainsSubstring("its last line: NVRM: last words"));
+}
+
 TEST_CASE("FlashInfer's companions may carry a suffix and no other release", "[unit][derive][playbooks]") {
   auto c = test::derive_case("h100");
   auto& packages = c.facts["python_envs"][0]["packages"];
