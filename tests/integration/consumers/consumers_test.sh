@@ -112,7 +112,7 @@ done <<EOF
 $(cat "$1/tests/data/cache_places/cases.txt")
 
 EOF
-is 'all cases of cache places were read' "$_places" 5
+is 'all cases of cache places were read' "$_places" 6
 is 'variables move caches, and those of the running process count' \
   "$(roots home=/h unit_env.HOME=/u process_env.HOME=/p unit_env.TRITON_CACHE_DIR=/t unit_env.XDG_CACHE_HOME=/x | cut -d '|' -f 1-3)" \
   'flashinfer /p/.cache/flashinfer|torch_extensions /x/torch_extensions|triton /t'

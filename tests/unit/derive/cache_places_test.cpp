@@ -50,7 +50,7 @@ std::vector<Case> read_cases() {
 
 TEST_CASE("caches are looked for where the probes look for them", "[unit][derive][caches]") {
   const auto cases = read_cases();
-  CHECK(cases.size() == 5);
+  CHECK(cases.size() == 6);
   for (const auto& c : cases) {
     std::multiset<std::string> places;
     for (const auto* kind : {"flashinfer", "torch_extensions", "triton", "inductor", "deep_gemm", "tvm_ffi", "tilelang",
