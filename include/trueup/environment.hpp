@@ -355,7 +355,6 @@ struct PreviousBoot {
   friend bool operator==(const PreviousBoot&, const PreviousBoot&) = default;
 };
 
-/// All sections. Sections stand in the order in which `trueup facts` prints them.
 /// What a run of `trueup apply` left on this host that is not settled: neither verified nor undone (docs/host-state.md).
 struct UnsettledRun {
   std::string id;
@@ -367,6 +366,7 @@ struct UnsettledRun {
   friend bool operator==(const UnsettledRun&, const UnsettledRun&) = default;
 };
 
+/// All sections. Sections stand in the order in which `trueup facts` prints them.
 struct Environment {
   Fact<HostInfo> host;
   Fact<Os> os;
