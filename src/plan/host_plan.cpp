@@ -156,7 +156,10 @@ HostDraft make_host_plan(const std::string& name, const PlanDraft& draft, const 
   for (std::size_t i = 0; i < draft.steps.size(); ++i) {
     const auto& step = draft.steps[i];
     const auto refuse = [&](const std::string& why) { refusals.push_back(fmt::format("{}: {}", call_of(step), why)); };
-    if (!was_inspected) continue;
+    if (!was_inspected) {
+      differences[i].wanted = step.kind->object(step.params);
+      continue;
+    }
     if (i >= inspected.size() || !inspected[i].error.empty()) {
       refuse(i < inspected.size() ? inspected[i].error : "it was not inspected");
       continue;

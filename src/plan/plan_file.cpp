@@ -140,6 +140,14 @@ tl::unexpected<Error> no_plan(std::string message, std::string hint = {}) {
   return fail(Error{ErrorKind::malformed, std::move(message), {}, {}, std::move(hint)});
 }
 
+/// The first of them, and how many there are beyond.
+std::string some_of(std::vector<std::string> names) {
+  constexpr std::size_t kShown = 4;
+  const auto more = names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : std::string();
+  names.resize(std::min(names.size(), kShown));
+  return join(names, ", ") + more;
+}
+
 // It becomes the name of a file on hosts.
 bool is_plan_id(std::string_view id) {
   return !id.empty() && id.size() <= 64 && id.front() != '-' && id.front() != '.' &&
@@ -222,9 +230,9 @@ Result<void> check_usable(const Plan& plan, const std::map<std::string, std::str
   for (const auto& [name, digest] : playbooks)
     if (!plan.playbooks.contains(name)) added.push_back(printable(name));
   std::vector<std::string> parts;
-  if (!changed.empty()) parts.push_back("changed: " + join(changed, ", "));
-  if (!missing.empty()) parts.push_back("not given now: " + join(missing, ", "));
-  if (!added.empty()) parts.push_back("not given then: " + join(added, ", "));
+  if (!changed.empty()) parts.push_back("changed: " + some_of(changed));
+  if (!missing.empty()) parts.push_back("not given now: " + some_of(missing));
+  if (!added.empty()) parts.push_back("not given then: " + some_of(added));
   if (!parts.empty()) return refuse("the plan was made with other playbooks (" + join(parts, "; ") + ")");
   return {};
 }

@@ -55,7 +55,7 @@ class CommandLine(unittest.TestCase):
         self.refused("audit", "-i", inventory, "-l", "gpu-oen", says=["gpu-oen", "did you mean 'gpu-one'"])
 
     def test_a_plan_is_made_of_what_there_is(self):
-        facts = self.file("facts.json", '{"schema": 1, "name": "gpu1"}')
+        facts = self.file("facts.json", '{"schema": 1, "name": "gpu1", "gpus": []}')
         self.refused("plan", "--from", facts, "-o", self.file("plan.json", ""), says=["stored facts", "not saved"])
         self.refused("plan", "--from", facts, "--only", "flashinfer.arch-set-empti",
                      says=["--only", "did you mean 'flashinfer.arch-set-empty'"])
@@ -68,7 +68,7 @@ fixes: {f: {title: t, steps: [{no_such_action: {path: /x}}]}}
         self.refused("lint", "-p", playbook, says=[":3:32: fix f: there is no action 'no_such_action'"])
 
     def test_a_finding_without_a_fix_is_left_out_of_the_plan(self):
-        facts = self.file("facts.json", '{"schema": 1, "name": "gpu1"}')
+        facts = self.file("facts.json", '{"schema": 1, "name": "gpu1", "gpus": []}')
         playbook = self.file("p.yaml", "checks: {a.b: {title: wrong, severity: error, because: b, assert: 'false'}}\n")
         done = trueup("plan", "--no-store", "--from", facts, "-p", playbook, "--format", "json")
         self.assertEqual(done.returncode, 3, done.stderr)

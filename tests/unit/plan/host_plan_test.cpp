@@ -142,6 +142,7 @@ TEST_CASE("nothing was inspected: all steps stand, and nothing is foretold", "[u
   (*host.host).uid = 1000;
   const auto made = plan(draft({kToolkit, kPin, kRestart}), {}, host);
   CHECK(kinds(made.plan) == Texts{"toolkit", "service", "pin", "service"});
+  CHECK(made.plan.steps[0].wanted == "version 13.0");  // what it is about, since nothing is known of how it is now
   CHECK(made.plan.refused.empty());
   CHECK(made.changes.empty());
   CHECK(made.plan.cures.size() == 2);
