@@ -90,9 +90,9 @@ std::optional<Error> inspect_hosts(const Prepared& prepared, const Options& opti
   return std::nullopt;
 }
 
-/// The findings that the host has when all that is planned is done, as far as the model can tell.
-Result<std::vector<PlannedFinding>> foretell(const Prepared& prepared, std::size_t index, const HostReport& today,
-                                             const std::vector<Change>& changes) {
+/// What is found on the host when all that is planned is done, as far as the model can tell.
+Result<Assessment> assess_then(const Prepared& prepared, std::size_t index, const HostReport& today,
+                               const std::vector<Change>& changes) {
   HostReport then;
   then.name = today.name;
   then.environment = today.environment;
@@ -103,7 +103,7 @@ Result<std::vector<PlannedFinding>> foretell(const Prepared& prepared, std::size
   }
   (void)judge_host(prepared.auditor, consumers, then);
   if (then.error) return fail(*then.error);
-  return what_remains(today.assessment, then.assessment, changes);
+  return std::move(then.assessment);
 }
 
 HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& host, const PlanDraft& draft,
@@ -117,10 +117,10 @@ HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& 
   auto made = make_host_plan(host.name, draft, inspection.steps, {host.environment, prepared.auditor.knowledge});
   made.plan.unverified = host.unverified_source;
   if (is_offline || made.plan.steps.empty()) return std::move(made.plan);
-  auto remaining = foretell(prepared, index, host, made.changes);
-  if (!remaining)
-    return refused_plan(host.name, "what would be left cannot be foretold: " + to_string(remaining.error()), draft);
-  made.plan.remaining = *std::move(remaining);
+  const auto predicted = assess_then(prepared, index, host, made.changes);
+  if (!predicted)
+    return refused_plan(host.name, "what would be left cannot be foretold: " + to_string(predicted.error()), draft);
+  foretell(made.plan, host.assessment, *predicted, made.changes);
   return std::move(made.plan);
 }
 

@@ -198,32 +198,61 @@ HostDraft make_host_plan(const std::string& name, const PlanDraft& draft, const 
   return made;
 }
 
-std::vector<PlannedFinding> what_remains(const Assessment& before, const Assessment& predicted,
+std::vector<PlannedFinding> what_remains(const Assessment& today, const Assessment& predicted,
                                          const std::vector<Change>& changes) {
   std::set<std::string> restarted;
   for (const auto& change : changes)
     if (const auto* restart = std::get_if<Restart>(&change)) restarted.insert(restart->unit);
   std::set<std::string> left;
   for (const auto& finding : predicted.findings) left.insert(finding.key());
-  std::map<std::string, const Finding*> today;
-  for (const auto& finding : before.findings) today[finding.key()] = &finding;
+  // Gone is what its check says is gone, not what it cannot tell any more.
+  const auto is_untold = [&](const Finding& finding) {
+    return std::any_of(predicted.not_evaluated.begin(), predicted.not_evaluated.end(), [&](const NotEvaluated& gap) {
+      return gap.check == finding.check && (gap.about.empty() || gap.about == finding.about);
+    });
+  };
+  std::map<std::string, const Finding*> known;
+  for (const auto& finding : today.findings) {
+    known[finding.key()] = &finding;
+    if (is_untold(finding)) left.insert(finding.key());
+  }
 
   // Whether all that explains it is gone. Causes never go round in a circle.
   const std::function<bool(const Finding&)> loses_its_causes = [&](const Finding& finding) {
     return !finding.root &&
            std::all_of(finding.caused_by.begin(), finding.caused_by.end(), [&](const std::string& key) {
-             const auto cause = today.find(key);
-             return !left.contains(key) || (cause != today.end() && loses_its_causes(*cause->second));
+             const auto cause = known.find(key);
+             return !left.contains(key) || (cause != known.end() && loses_its_causes(*cause->second));
            });
   };
+  const auto ends_with_a_restart = [&](const Finding& finding) {
+    const auto was = known.find(finding.key());
+    return restarted.contains(finding.about) && was != known.end() && loses_its_causes(*was->second);
+  };
   std::vector<PlannedFinding> remaining;
-  for (const auto& finding : predicted.findings) {
-    if (finding.severity == Severity::info) continue;
-    const auto was = today.find(finding.key());
-    if (restarted.contains(finding.about) && was != today.end() && loses_its_causes(*was->second)) continue;
-    remaining.push_back(planned(finding));
-  }
+  std::set<std::string> told;
+  const auto tell = [&](const Finding& finding) {
+    if (finding.severity == Severity::info || ends_with_a_restart(finding)) return;
+    if (told.insert(finding.key()).second) remaining.push_back(planned(finding));
+  };
+  std::for_each(predicted.findings.begin(), predicted.findings.end(), tell);
+  for (const auto& finding : today.findings)
+    if (is_untold(finding)) tell(finding);
   return remaining;
+}
+
+void foretell(HostPlan& plan, const Assessment& today, const Assessment& predicted,
+              const std::vector<Change>& changes) {
+  plan.remaining = what_remains(today, predicted, changes);
+  const auto is_in = [](const std::vector<PlannedFinding>& findings, const std::string& key) {
+    return std::any_of(findings.begin(), findings.end(), [&](const PlannedFinding& each) { return each.key == key; });
+  };
+  for (const auto& finding : today.findings) {
+    const auto key = finding.key();
+    if (finding.severity == Severity::info || is_in(plan.remaining, key)) continue;
+    std::erase_if(plan.left_out, [&](const LeftOut& each) { return each.finding.key == key; });
+    if (!is_in(plan.cures, key)) plan.cures.push_back(planned(finding));
+  }
 }
 
 }  // namespace trueup

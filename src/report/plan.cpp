@@ -59,7 +59,7 @@ void render_cures(Page& page, const HostPlan& host) {
   std::string_view label = "cures";
   for (const auto& finding : host.cures) {
     const auto fix = fixes.find(finding.key);
-    page.paragraph(label, fix == fixes.end() ? fmt::format("- {} ({}), which follows from it", printable(finding.title),
+    page.paragraph(label, fix == fixes.end() ? fmt::format("- {} ({}), which goes with it", printable(finding.title),
                                                            check_of(finding))
                                              : fmt::format("- {} ({}), by fix {}", printable(finding.title),
                                                            check_of(finding), printable(fix->second)));

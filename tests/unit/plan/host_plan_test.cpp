@@ -165,6 +165,25 @@ TEST_CASE("a restart ends what only followed from what is gone", "[unit][plan][p
   CHECK(keys({Restart{"u"}}) == Texts{"other@u", "slow@u", "path@/x", "new@u"});
   CHECK(keys({}) == Texts{"failed@u", "log@u", "other@u", "slow@u", "path@/x", "new@u"});
   CHECK(keys({Restart{"v"}}).size() == 6);
+  // That a check cannot be evaluated any more is no cure.
+  then.not_evaluated = {{"cause", "u", "why"}, {"path", "", "why"}};
+  CHECK(keys({Restart{"u"}}) == Texts{"failed@u", "log@u", "other@u", "slow@u", "path@/x", "new@u", "cause@u"});
+}
+
+TEST_CASE("what the steps cure besides is not left out", "[unit][plan][predict]") {
+  Assessment today, then;
+  today.findings = {finding("a", "u"), finding("b", "v"), finding("c", "w"), finding("i", "")};
+  today.findings.back().severity = Severity::info;
+  then.findings = {finding("c", "w")};
+  HostPlan made;
+  made.cures = {planned(today.findings[0])};
+  made.left_out = {{planned(today.findings[1]), "no fix is known"}, {planned(today.findings[2]), "no fix is known"}};
+  foretell(made, today, then, {});
+  REQUIRE(made.cures.size() == 2);
+  CHECK(made.cures[1].key == "b@v");
+  REQUIRE(made.left_out.size() == 1);
+  CHECK(made.left_out[0].finding.key == "c@w");
+  CHECK(made.remaining == std::vector{planned(today.findings[2])});
 }
 
 }  // namespace trueup

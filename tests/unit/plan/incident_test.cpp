@@ -38,8 +38,8 @@ struct Shipped {
 
 const Shipped& shipped() {
   static const auto kShipped = [] {
-    std::map<std::string, std::string> files = {{"fixes.yaml", kFixes}};
-    Texts paths = {"fixes.yaml"};
+    std::map<std::string, std::string> files = {{"the-test's.yaml", kFixes}};
+    Texts paths = {"the-test's.yaml"};
     for (const auto& entry : std::filesystem::directory_iterator(TRUEUP_PLAYBOOKS))
       if (entry.path().extension() == ".yaml") {
         paths.push_back(entry.path().filename().string());
@@ -103,6 +103,7 @@ TEST_CASE("the incident is cured by a plan, after which there is nothing to plan
   (*environment.host).uid = 0;
   const auto made = plan(environment);
   INFO(made.plan.refused);
+  for (const auto& each : made.plan.left_out) UNSCOPED_INFO(each.finding.key << ": " << each.why);
   Texts steps;
   for (const auto& step : made.plan.steps) steps.push_back(step.kind + " " + step.params);
   INFO(nlohmann::json(steps).dump(1));

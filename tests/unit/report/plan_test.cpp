@@ -74,7 +74,7 @@ TEST_CASE("a plan for one host says all that an operator has to know", "[unit][r
         R"(plan         ct200: 3 steps
   cures      - FlashInfer can compile for no GPU (flashinfer.arch-set-empty), by fix
                flashinfer.newer-toolkit
-             - sglang.service failed (service.failed), which follows from it
+             - sglang.service failed (service.failed), which goes with it
    1         cuda_toolkit: no CUDA 13.0 → CUDA 13.0 beside 12.8, which stays the default
    2         systemd_override: CUDA_HOME not set → CUDA_HOME=/usr/local/cuda-13.0
                --- /dev/null
