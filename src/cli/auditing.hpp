@@ -8,6 +8,7 @@
 #include "cli/setup.hpp"
 #include "cli/stored.hpp"
 #include "run/audit.hpp"
+#include "run/host_programs.hpp"
 #include "trueup/report.hpp"
 
 // From the command line to a run's report: what all commands that look at hosts have in common.
@@ -26,6 +27,7 @@ struct Prepared {
   std::vector<Host> hosts;
   ProbingOptions probing;
   std::vector<StoredHost> stored;  ///< one for each host, where files are looked at instead
+  std::vector<HostPrograms> programs = {};  ///< likewise, where a plan is made: what the inventory runs around its changes
 };
 
 bool is_offline(const Options& options);
