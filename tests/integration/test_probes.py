@@ -2,6 +2,7 @@
 is what comes out. Paths below /var/log are moved into a directory of the test."""
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -56,7 +57,9 @@ class ProbesTest(unittest.TestCase):
         text = (SOURCE / "playbooks" / playbook).read_text(encoding="utf-8")
         script = yaml.safe_load(text)["probes"][probe]["script"].replace("/var/log", f"{self.tree}/log")
         parts = [(SOURCE / "src/probe" / name).read_text(encoding="utf-8") for name in ("lib.sh", "consumers.sh")]
-        text = "\n".join([*parts, 'may_run() { [ -x "$1" ]; }', functions, script])
+        places = (SOURCE / "src/probe/cache_places.txt").read_text(encoding="utf-8")
+        table = "\n".join(line for line in places.splitlines() if not line.startswith("#"))
+        text = "\n".join([*parts, f"cache_places={shlex.quote(table)}", 'may_run() { [ -x "$1" ]; }', functions, script])
         environment = {
             "PATH": f"{self.tree}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": f"{self.tree}/home", "LC_ALL": "C", "TZ": "UTC",
             "TRUEUP_SIGNATURES": "a.b\tknown line\n", "TREE": str(self.tree),
