@@ -106,10 +106,11 @@ systemd_override_inspect() {
   _override_files "$1"
   _seen drop_in "$_conf"
   _fragment=$(_of FragmentPath)
-  [ -z "$_fragment" ] || _seen fragment "$(_digest "$_fragment")"
+  # The texts are for whoever reads why a plan no longer fits.
+  [ -z "$_fragment" ] || { _seen fragment "$(_digest "$_fragment")"; _lines text <"$_fragment"; }
   set -f
   for _path in $(_of DropInPaths); do
-    [ "$_path" = "$_conf" ] || _seen other "$(_digest "$_path") $_path"
+    [ "$_path" = "$_conf" ] || { _seen other "$(_digest "$_path") $_path"; _lines text <"$_path"; }
   done
   set +f
   _of EnvironmentFiles | while IFS= read -r _line; do
