@@ -15,7 +15,8 @@
 
 namespace trueup {
 
-/// A variable that a service's three environments do not agree on. Absent: not set there, or that environment is not known.
+/// A variable that a service's three environments do not agree on. Absent: not set there, or that environment is not
+/// known.
 struct EnvDifference {
   std::string name;
   std::optional<std::string> login;    ///< what a login of the audit's account has
@@ -40,8 +41,8 @@ struct Consumer {
 /// ok: would work; broken: would fail, `reason` says why; risk: works, with a catch; unknown: cannot be told, and why.
 enum class Outcome { ok, risk, broken, unknown };
 
-/// rejected: does not help, or breaks something else; stop_gap: helps, with a catch or until something changes; proper: a
-/// cure.
+/// rejected: does not help, or breaks something else; stop_gap: helps, with a catch or until something changes; proper:
+/// a cure.
 enum class Judgement { rejected, stop_gap, proper };
 
 std::string_view to_string(Judgement judgement);
@@ -133,11 +134,12 @@ nlohmann::json derived_to_json(const Derived& derived);
 class Knowledge;
 
 /// Pure. Never an error: what cannot be told is `unknown` with the reason.
-Derived derive(const Environment& environment, const std::vector<DeclaredConsumer>& declared, const Knowledge& knowledge);
+Derived derive(const Environment& environment, const std::vector<DeclaredConsumer>& declared,
+               const Knowledge& knowledge);
 
-/// For each broken resolution of a known consumer in `derived`: what its next start would bring, and what would help. Every
-/// alternative is made to the model and everything derived again; one whose outcome cannot be told is left out. Pure.
-/// `derived` is what `derive` made of the same arguments. Costs some dozen derivations for each: for `explain`
+/// For each broken resolution of a known consumer in `derived`: what its next start would bring, and what would help.
+/// Every alternative is made to the model and everything derived again; one whose outcome cannot be told is left out.
+/// Pure. `derived` is what `derive` made of the same arguments. Costs some dozen derivations for each: for `explain`
 /// and plans, not for audits of many hosts.
 void judge_alternatives(const Environment& environment, const std::vector<DeclaredConsumer>& declared,
                         const Knowledge& knowledge, Derived& derived);

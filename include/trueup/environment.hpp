@@ -14,9 +14,9 @@
 // The environment of one host: what its probes found, typed. Its JSON form (see `to_json` below and
 // playbooks/schema/environment.schema.json) is what checks see and `trueup facts` prints.
 //
-// In JSON every section is a key of the root: its value, or null. Null sections that could not be looked at are named with
-// the reason under the root's `unknown` (a map section -> reason); null and not named there is absent. Records do the same
-// for single fields with their own `unknown` map.
+// In JSON every section is a key of the root: its value, or null. Null sections that could not be looked at are named
+// with the reason under the root's `unknown` (a map section -> reason); null and not named there is absent. Records do
+// the same for single fields with their own `unknown` map.
 
 namespace trueup {
 
@@ -282,8 +282,8 @@ struct JitCache {
   friend bool operator==(const JitCache&, const JitCache&) = default;
 };
 
-/// A directory in which the loader or the linker looks for libraries: one that a consumer's LD_LIBRARY_PATH names, or one
-/// of the system's own.
+/// A directory in which the loader or the linker looks for libraries: one that a consumer's LD_LIBRARY_PATH names, or
+/// one of the system's own.
 struct LibraryDir {
   std::string path;                        ///< as it is named
   std::string resolved;                    ///< links followed; empty: no such directory
@@ -355,7 +355,8 @@ struct PreviousBoot {
   friend bool operator==(const PreviousBoot&, const PreviousBoot&) = default;
 };
 
-/// What a run of `trueup apply` left on this host that is not settled: neither verified nor undone (docs/host-state.md).
+/// What a run of `trueup apply` left on this host that is not settled: neither verified nor undone
+/// (docs/host-state.md).
 struct UnsettledRun {
   std::string id;
   std::string state;                       ///< `running`, `interrupted`, `applied`, `stuck`
@@ -401,13 +402,14 @@ const std::vector<std::string>& environment_sections();
 
 nlohmann::json environment_to_json(const Environment& environment);
 
-/// Errors: a section or field that has the wrong type, with its place; a schema this release does not know. A missing section
-/// is unknown ("not in the facts"), a missing field has its default, unknown fields (of newer facts) are passed over.
+/// Errors: a section or field that has the wrong type, with its place; a schema this release does not know. A missing
+/// section is unknown ("not in the facts"), a missing field has its default, unknown fields (of newer facts) are passed
+/// over.
 Result<Environment> environment_from_json(const nlohmann::json& document);
 
-/// Sets section `name` from the JSON that a probe's parser gave. Errors: no such section; a value that does not fit, with
-/// its place ("gpus[3].compute_cap: expected a version, got 'N/A'"); a field that no such record has. Fields that are missing
-/// or null keep their defaults. On error the section is unknown with that reason.
+/// Sets section `name` from the JSON that a probe's parser gave. Errors: no such section; a value that does not fit,
+/// with its place ("gpus[3].compute_cap: expected a version, got 'N/A'"); a field that no such record has. Fields that
+/// are missing or null keep their defaults. On error the section is unknown with that reason.
 Result<void> set_section(Environment& environment, std::string_view name, const nlohmann::json& value);
 void set_section_absent(Environment& environment, std::string_view name);
 void set_section_unknown(Environment& environment, std::string_view name, std::string reason);

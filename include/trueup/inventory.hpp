@@ -57,9 +57,9 @@ struct Inventory {
   std::vector<std::string> notes;  ///< what was left unread, for people: "group_vars/all/vault.yml: encrypted ..."
 };
 
-/// The hosts that `pattern` selects, in inventory order. Pattern: Ansible's. `a,b` or `a:b` union, `:&g` intersection, `:!x`
-/// exclusion, `*?[]` globs over host and group names, ranges `gpu[001:100]`, `all`. Errors: a name that is neither host nor
-/// group, with the nearest right one.
+/// The hosts that `pattern` selects, in inventory order. Pattern: Ansible's. `a,b` or `a:b` union, `:&g` intersection,
+/// `:!x` exclusion, `*?[]` globs over host and group names, ranges `gpu[001:100]`, `all`. Errors: a name that is
+/// neither host nor group, with the nearest right one.
 Result<std::vector<Host>> select_hosts(const Inventory& inventory, std::string_view pattern);
 
 /// The inventory of nothing configured: `localhost` over the local transport.

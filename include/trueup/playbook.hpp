@@ -14,8 +14,8 @@
 
 namespace trueup {
 
-/// At which privilege a probe runs. `host` is the highest the host's settings give (root where `become` is set); `login` is
-/// the account that logs in, with the environment SSH gives it.
+/// At which privilege a probe runs. `host` is the highest the host's settings give (root where `become` is set);
+/// `login` is the account that logs in, with the environment SSH gives it.
 enum class ProbeLevel { host, login };
 
 /// What the lack of a program that a probe needs means for the fact.

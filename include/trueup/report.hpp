@@ -59,28 +59,29 @@ struct TableOptions {
   int verbosity = 0;  ///< 1: info findings in full and probes; 2: raw reasons too
 };
 
-/// For people. Root causes first, each with its chain; equal findings on many hosts are one block with a folded host list.
+/// For people. Root causes first, each with its chain; equal findings on many hosts are one block with a folded host
+/// list.
 std::string render_table(const RunReport& report, const TableOptions& options);
 
 /// For programs: the document of docs/report-json.md, schema 1. Plain ASCII: hosts choose bytes
 /// that a terminal obeys, and a pipe often ends in one.
 std::string render_json(const RunReport& report);
 
-/// For people, one host in depth: each root cause with what was seen, the chain, how sure we are, why it worked before, what
-/// the next start brings, and alternatives (where `judge_alternatives` was asked for them). `asked`: the id of a check or the
-/// key of a finding, whose causes alone are shown; empty: all. `checks`: those of the run.
+/// For people, one host in depth: each root cause with what was seen, the chain, how sure we are, why it worked before,
+/// what the next start brings, and alternatives (where `judge_alternatives` was asked for them). `asked`: the id of a
+/// check or the key of a finding, whose causes alone are shown; empty: all. `checks`: those of the run.
 std::string render_explanation(const RunReport& report, const std::vector<Check>& checks, const std::string& asked,
                                const TableOptions& options);
 /// The same for programs: the second document of docs/report-json.md.
 std::string render_explanation_json(const RunReport& report, const std::vector<Check>& checks,
                                     const std::string& asked);
 
-/// The exit status of `plan`: as of an audit, but 3 only for findings that no step cures, and 5 where `detailed` and there
-/// are steps. `report.hosts` and `plan.hosts` are the same hosts in the same order.
+/// The exit status of `plan`: as of an audit, but 3 only for findings that no step cures, and 5 where `detailed` and
+/// there are steps. `report.hosts` and `plan.hosts` are the same hosts in the same order.
 int exit_status(const RunReport& report, const Plan& plan, bool detailed);
 
-/// For people: what would be done on each host, in order, and why; what it costs; what is left. Equal plans of many hosts are
-/// one block. `saved_to`: the file that it was written to; empty: none.
+/// For people: what would be done on each host, in order, and why; what it costs; what is left. Equal plans of many
+/// hosts are one block. `saved_to`: the file that it was written to; empty: none.
 std::string render_plan(const Plan& plan, const std::string& saved_to, const TableOptions& options);
 /// For programs: the document of docs/plan-json.md without its seal, so that nobody applies it.
 std::string render_plan_json(const Plan& plan);

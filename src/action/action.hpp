@@ -14,10 +14,10 @@
 
 // An action kind computes; `run` alone executes. Parameters and what was seen on the host go in, scripts come out.
 //
-// A script is POSIX sh for the host. It runs as root, from an empty environment (PATH and LC_ALL=C alone), umask 077, standard
-// input /dev/null, in the directory of its step below the run's (docs/host-state.md): what undo needs is kept there. lib.sh,
-// consumers.sh and the library of actions (scripts.hpp) stand in front of it. Whatever comes from parameters or from the host
-// enters a script through shell_quote().
+// A script is POSIX sh for the host. It runs as root, from an empty environment (PATH and LC_ALL=C alone), umask 077,
+// standard input /dev/null, in the directory of its step below the run's (docs/host-state.md): what undo needs is kept
+// there. lib.sh, consumers.sh and the library of actions (scripts.hpp) stand in front of it. Whatever comes from
+// parameters or from the host enters a script through shell_quote().
 
 namespace trueup {
 
@@ -41,8 +41,8 @@ struct ParamSpec {
 /// The parameters of one step, templates rendered: an object with the members that the kind's `params()` names.
 using Params = nlohmann::json;
 
-/// What the inspect script printed: `key=value` lines in a fixed order, and nothing that changes by itself (no times, pids, free
-/// space). Equal texts: the same state. No secret: contents stand there redacted, beside their SHA-256.
+/// What the inspect script printed: `key=value` lines in a fixed order, and nothing that changes by itself (no times,
+/// pids, free space). Equal texts: the same state. No secret: contents stand there redacted, beside their SHA-256.
 using Inspected = std::string;
 
 /// What one step would change.
@@ -67,20 +67,21 @@ class ActionKind {
 
   /// Errors: values that the types alone do not refuse (a path with `..`, a URL without a host).
   virtual Result<void> check(const Params& params) const = 0;
-  /// What it acts on: `unit sglang.service`, `path /etc/x`, `toolkit 13.0`. Two steps of one kind on one object are one step,
-  /// or a conflict.
+  /// What it acts on: `unit sglang.service`, `path /etc/x`, `toolkit 13.0`. Two steps of one kind on one object are one
+  /// step, or a conflict.
   virtual std::string object(const Params& params) const = 0;
   /// Steps of a host are sorted by this; within one rank in the order in which the fix names them.
   virtual int rank(const Params& params) const = 0;
-  /// What a fix writes as one step and the host does as several: a restart is a stop and a start, with other steps between.
+  /// What a fix writes as one step and the host does as several: a restart is a stop and a start, with other steps
+  /// between.
   virtual std::vector<Params> steps(const Params& params) const { return {params}; }
 
   virtual Script inspect(const Params& params) const = 0;                                      ///< read-only
   virtual Result<Difference> diff(const Params& params, const Inspected& inspected) const = 0;
   virtual Script apply(const Params& params, const Difference& change) const = 0;   ///< running twice = running once
   virtual Script verify(const Params& params, const Difference& change) const = 0;  ///< exit 0: it is as wanted
-  /// Restores what inspect saw. Exit 0: done, or nothing was there to undo. Exit 3, with the reason as last line: what it
-  /// would replace is not what apply made (someone changed it since), and nothing was touched.
+  /// Restores what inspect saw. Exit 0: done, or nothing was there to undo. Exit 3, with the reason as last line: what
+  /// it would replace is not what apply made (someone changed it since), and nothing was touched.
   virtual Script undo(const Params& params, const Difference& change) const = 0;
   /// Removes for good what was kept for undo outside the run's directory. Empty: nothing is.
   virtual Script prune(const Params&, const Difference&) const { return {}; }

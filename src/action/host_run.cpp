@@ -74,7 +74,8 @@ class Parts {
 
 void add_script(Parts& parts, const std::string& step, std::string_view name, const Script& script) {
   parts.add(fmt::format("step/{}/{}", step, name), script.text);
-  parts.add(fmt::format("step/{}/{}.limit", step, name), fmt::format("{}\n", std::max<std::int64_t>(1, script.limit.count())));
+  parts.add(fmt::format("step/{}/{}.limit", step, name),
+            fmt::format("{}\n", std::max<std::int64_t>(1, script.limit.count())));
 }
 
 template <class Number>
@@ -100,8 +101,9 @@ std::optional<JournalEvent> read_event(std::string_view line) {
   const auto& name = event.event;
   if (name == "verified") return line.empty() ? std::optional(event) : std::nullopt;
   if (name == "start" || name == "end") {
-    const std::vector<std::string_view> known = name == "start" ? std::vector<std::string_view>{"apply", "resume", "undo"}
-                                                                : std::vector<std::string_view>{"applied", "undone", "stuck"};
+    const std::vector<std::string_view> known = name == "start"
+                                                    ? std::vector<std::string_view>{"apply", "resume", "undo"}
+                                                    : std::vector<std::string_view>{"applied", "undone", "stuck"};
     if (std::find(known.begin(), known.end(), line) == known.end()) return std::nullopt;
     event.detail = std::string(line);
     return event;
@@ -125,8 +127,8 @@ std::vector<std::string_view> complete_lines(std::string_view text) {
 Error bad_answer(const ProbeOutput& output) {
   const auto detail = !output.detail.empty() ? output.detail : std::string(trim(output.errors));
   return {ErrorKind::unreachable,
-          fmt::format("expected an answer, found that the call {}{}{}", to_string(output.status), detail.empty() ? "" : ": ",
-                      shorten(printable(detail), 300)),
+          fmt::format("expected an answer, found that the call {}{}{}", to_string(output.status),
+                      detail.empty() ? "" : ": ", shorten(printable(detail), 300)),
           {},
           {fmt::format("asking the host ({})", output.id)},
           {}};
@@ -137,15 +139,18 @@ Error bad_answer(const ProbeOutput& output) {
 Result<std::vector<Probe>> start_calls(const HostRun& run, const RunCall& call) {
   for (const auto& id : {run.run, run.plan})
     if (!is_file_name(id))
-      return fail(ErrorKind::malformed, fmt::format("expected an id of letters, digits, '-' and '.', found '{}'", printable(id)));
+      return fail(ErrorKind::malformed,
+                  fmt::format("expected an id of letters, digits, '-' and '.', found '{}'", printable(id)));
   if (run.steps.size() > kMostSteps)
-    return fail(ErrorKind::limit, fmt::format("{} steps for one host; at most {} are done in one run", run.steps.size(), kMostSteps));
+    return fail(ErrorKind::limit,
+                fmt::format("{} steps for one host; at most {} are done in one run", run.steps.size(), kMostSteps));
 
   std::string open = "open_stage";
   for (std::size_t i = 1; i <= run.steps.size(); ++i) open += " " + number_of(i);
   Parts parts(open + "\n");
-  parts.add("about", fmt::format("run={}\nplan={}\nhost={}\nstarted={}\nby={}\nkeep={}\n", run.run, run.plan, one_word(run.host),
-                                 run.started.time_since_epoch().count(), one_word(run.by), run.keep ? 1 : 0));
+  parts.add("about",
+            fmt::format("run={}\nplan={}\nhost={}\nstarted={}\nby={}\nkeep={}\n", run.run, run.plan, one_word(run.host),
+                        run.started.time_since_epoch().count(), one_word(run.by), run.keep ? 1 : 0));
   parts.add("lib", run.library);
   parts.add("executor", fmt::format("{}{}", kHostStateScript, kExecutorScript));
   std::string steps;

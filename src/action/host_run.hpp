@@ -10,8 +10,9 @@
 #include "action/action.hpp"
 #include "trueup/probing.hpp"
 
-// A run on a host, as text in both directions: what the controller asks travels as probes of a bundle, and what the host keeps
-// of a run (docs/host-state.md) is read here. Pure; the scripts are host_state.sh, host_calls.sh and executor.sh.
+// A run on a host, as text in both directions: what the controller asks travels as probes of a bundle, and what the
+// host keeps of a run (docs/host-state.md) is read here. Pure; the scripts are host_state.sh, host_calls.sh and
+// executor.sh.
 
 namespace trueup {
 
@@ -43,8 +44,8 @@ struct RunCall {
   std::string state = std::string(kHostState);
 };
 
-/// The calls that start a run, in one bundle: all but the last write its directory, the last starts it and gives the answer.
-/// Errors: an id that is no file name, more than 99 steps.
+/// The calls that start a run, in one bundle: all but the last write its directory, the last starts it and gives the
+/// answer. Errors: an id that is no file name, more than 99 steps.
 Result<std::vector<Probe>> start_calls(const HostRun& run, const RunCall& call);
 
 enum class Continue { resume, undo };
@@ -88,8 +89,8 @@ struct RunJournal {
   int why_step = 0;
 };
 
-/// Any bytes are answered. A last line without an end says nothing: it is being written, or was cut. `lives`: an executor works
-/// on the run now.
+/// Any bytes are answered. A last line without an end says nothing: it is being written, or was cut. `lives`: an
+/// executor works on the run now.
 RunJournal parse_journal(std::string_view text, bool lives);
 
 /// What a host says to a call.

@@ -5,8 +5,8 @@
 
 namespace trueup {
 
-/// A password or passphrase. Prints `***`, always; wipes its memory when it goes. Only `reveal()` shows it, and each call
-/// of that is a place to look at in a review.
+/// A password or passphrase. Prints `***`, always; wipes its memory when it goes. Only `reveal()` shows it, and each
+/// call of that is a place to look at in a review.
 class Secret {
  public:
   Secret() = default;

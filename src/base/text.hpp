@@ -22,8 +22,8 @@ std::string to_lower(std::string_view text);
 
 std::string join(std::span<const std::string> parts, std::string_view separator);
 
-/// The candidate that `name` most likely meant: the smallest edit distance (transpositions count one), within a third of
-/// the length; none where nothing is near. For "did you mean".
+/// The candidate that `name` most likely meant: the smallest edit distance (transpositions count one), within a third
+/// of the length; none where nothing is near. For "did you mean".
 std::optional<std::string> nearest(std::string_view name, std::span<const std::string> candidates);
 
 /// `; did you mean 'X'?`, or nothing: to be appended to a message about an unknown name.
@@ -32,8 +32,8 @@ std::string did_you_mean(std::string_view name, std::span<const std::string> can
 /// One shell word that `/bin/sh` reads back as exactly `text`. Plain words stay as they are.
 std::string shell_quote(std::string_view text);
 
-/// Safe for a terminal and for one line: C0, C1, DEL, bidirectional and zero-width characters and invalid UTF-8 come out
-/// as visible escapes (`\x1b`, `\u202e`), tabs as one blank, newlines as `\n`.
+/// Safe for a terminal and for one line: C0, C1, DEL, bidirectional and zero-width characters and invalid UTF-8 come
+/// out as visible escapes (`\x1b`, `\u202e`), tabs as one blank, newlines as `\n`.
 std::string printable(std::string_view text);
 
 /// Valid UTF-8 without NUL: each byte that is neither comes out as U+FFFD. For text of a host that goes into JSON.

@@ -28,8 +28,8 @@ struct Piece {
   bool of_fix;          // it may use $advice
 };
 
-// What an expression is given, and by which check where that is not its own: a fix is given the items of each check that
-// names it.
+// What an expression is given, and by which check where that is not its own: a fix is given the items of each check
+// that names it.
 struct Given {
   std::string check;
   JqScope scope;
@@ -44,8 +44,8 @@ std::string json_text(const std::string& text) {
 std::string bracketed(std::string_view code) { return fmt::format("({}\n)", code); }
 
 std::string opening(std::string_view fixes) {
-  return fmt::format("{}.n as $n | .facts as $facts | {}{{}} as $ENV | null as $__prog_args |\n{}", prelude(), facts_prelude(),
-                     fixes);
+  return fmt::format("{}.n as $n | .facts as $facts | {}{{}} as $ENV | null as $__prog_args |\n{}", prelude(),
+                     facts_prelude(), fixes);
 }
 
 // How the program calls the fix of that number.
@@ -68,7 +68,8 @@ class Compiler {
       if (auto program = JqProgram::compile(opening(fixes) + in_turn(calls), complaints)) return program;
       locate(pieces_);
       if (errors_.size() == errors_before)
-        errors_.push_back(Error{ErrorKind::malformed, "the checks do not compile together: " + complaints.front().message});
+        errors_.push_back(
+            Error{ErrorKind::malformed, "the checks do not compile together: " + complaints.front().message});
     } else {
       locate(pieces_);
     }
@@ -82,11 +83,12 @@ class Compiler {
   }
 
  private:
-  // The checks from number $n on, each behind its number. They are calls whose arguments are functions of their own: jq 1.6
-  // compiles no function beyond 64 KiB.
+  // The checks from number $n on, each behind its number. They are calls whose arguments are functions of their own:
+  // jq 1.6 compiles no function beyond 64 KiB.
   static std::string in_turn(const std::vector<std::string>& calls) {
     std::string all = "empty";
-    for (std::size_t i = 0; i < calls.size(); ++i) all += fmt::format(", if $n <= {0} then {0}, {1} else empty end", i, calls[i]);
+    for (std::size_t i = 0; i < calls.size(); ++i)
+      all += fmt::format(", if $n <= {0} then {0}, {1} else empty end", i, calls[i]);
     return all;
   }
 
@@ -108,9 +110,11 @@ class Compiler {
     const auto severity = text("severity", check.severity);
     std::vector<std::string> lines;
     for (const auto& line : check.evidence) lines.push_back(evidence(line));
-    const auto report = fmt::format("{{title: {}, because: {}, evidence: [limit(201; ({}))]{}}}", text("title", check.title),
-                                    text("because", check.because), lines.empty() ? "empty" : join(lines, ","), proposals(check));
-    const auto why = check.unknown_because ? text("unknown_because", *check.unknown_because) : "\"its assertion gives null\"";
+    const auto report =
+        fmt::format("{{title: {}, because: {}, evidence: [limit(201; ({}))]{}}}", text("title", check.title),
+                    text("because", check.because), lines.empty() ? "empty" : join(lines, ","), proposals(check));
+    const auto why =
+        check.unknown_because ? text("unknown_because", *check.unknown_because) : "\"its assertion gives null\"";
     return fmt::format("_check({}; {}; {}; {}; {}; {}; {}; {})", nlohmann::json(check.needs).dump(), items, about, when,
                        assertion, severity, report, why);
   }
@@ -152,7 +156,8 @@ class Compiler {
       for (std::size_t i = 0; i < given_.size(); ++i) given_[i].scope.each = i < types.size() ? types[i] : JqType{};
     }
     const auto when = step.when ? expression("when", *step.when) : "true";
-    auto code = fmt::format("_step({}; {}; {}; {})", json_text(step.kind), items, when, parameter(step.kind, step.params));
+    auto code =
+        fmt::format("_step({}; {}; {}; {})", json_text(step.kind), items, when, parameter(step.kind, step.params));
     given_ = outside;
     return code;
   }
@@ -169,7 +174,8 @@ class Compiler {
         return fmt::format("[{}]", join(parts, ","));
       case ParamTree::Kind::map:
         for (const auto& [key, value] : tree.members)
-          parts.push_back(fmt::format("{}: ({})", json_text(key), parameter(fmt::format("{}.{}", name, printable(key)), value)));
+          parts.push_back(
+              fmt::format("{}: ({})", json_text(key), parameter(fmt::format("{}.{}", name, printable(key)), value)));
         return fmt::format("{{{}}}", join(parts, ","));
     }
     return "null";
@@ -179,17 +185,20 @@ class Compiler {
   std::string typed_text(const std::string& name, const Expression& source) {
     const auto parts = split(name, source);
     if (parts.size() == 1 && parts.front().is_expression)
-      return fmt::format("_one({}; {})", json_text(name), piece(name, source, parts.front().offset, parts.front().text));
+      return fmt::format("_one({}; {})", json_text(name),
+                         piece(name, source, parts.front().offset, parts.front().text));
     std::vector<std::string> pieces = {"\"\""};
     for (const auto& part : parts)
-      pieces.push_back(part.is_expression ? fmt::format("_known({}; {})", json_text(name), piece(name, source, part.offset, part.text))
-                                          : json_text(part.text));
+      pieces.push_back(part.is_expression
+                           ? fmt::format("_known({}; {})", json_text(name), piece(name, source, part.offset, part.text))
+                           : json_text(part.text));
     return fmt::format("([{}] | add)", join(pieces, ","));
   }
 
   std::string expression(const std::string& key, const Expression& source, std::vector<JqType>* types = nullptr) {
     if (const auto braces = source.text.find("{{"); braces != source.text.npos) {
-      error(position_in(source, braces), fmt::format("{}: is an expression, no template: write the jq without '{{{{ }}}}'", key));
+      error(position_in(source, braces),
+            fmt::format("{}: is an expression, no template: write the jq without '{{{{ }}}}'", key));
       return "null";
     }
     return piece(key, source, 0, source.text, types);
@@ -264,7 +273,8 @@ class Compiler {
     std::string program = opening(fixes_.empty() ? "" : fix_prelude());
     const auto lines_before = std::count(program.begin(), program.end(), '\n');
     std::vector<std::string> all;
-    for (const auto& piece : pieces) all.push_back(fmt::format("first({}{})", piece.of_fix ? "null as $advice|" : "", bracketed(piece.code)));
+    for (const auto& piece : pieces)
+      all.push_back(fmt::format("first({}{})", piece.of_fix ? "null as $advice|" : "", bracketed(piece.code)));
     std::vector<JqProgram::Complaint> complaints;
     if (JqProgram::compile(program + join(all, ","), complaints)) return;
     if (pieces.size() > 1) {
@@ -290,7 +300,8 @@ class Compiler {
         }
       if (!name.starts_with('$')) message += suggestion(name, written);
     } else if (const int line = complaint.line - lines_before - 1; line > 0) {
-      for (int i = 0; i < line && offset != std::string::npos; ++i) offset = piece.code.find('\n', offset + (i > 0 ? 1 : 0));
+      for (int i = 0; i < line && offset != std::string::npos; ++i)
+        offset = piece.code.find('\n', offset + (i > 0 ? 1 : 0));
       offset = offset == std::string::npos ? 0 : offset + 1;
     }
     if (offset >= piece.code.size()) offset = 0;
@@ -304,7 +315,8 @@ class Compiler {
       std::vector<JqProgram::Complaint> complaints;
       const auto facts = JqValue::parse("null");
       if (const auto list = JqProgram::compile("builtins[]", complaints); list && facts)
-        (void)list->run(0, *facts, [&](std::string_view quoted) { functions_.emplace_back(quoted.substr(1, quoted.size() - 2)); });
+        (void)list->run(0, *facts,
+                        [&](std::string_view quoted) { functions_.emplace_back(quoted.substr(1, quoted.size() - 2)); });
     }
     std::set<std::string> same;
     std::vector<std::string> names;

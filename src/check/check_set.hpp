@@ -12,8 +12,8 @@
 
 namespace trueup {
 
-/// All checks of a run, their expressions compiled as one jq program. Evaluates in this process and without a limit, which
-/// is right for tests and for playbooks one wrote oneself; a run uses CheckWorker (run/check_worker.hpp).
+/// All checks of a run, their expressions compiled as one jq program. Evaluates in this process and without a limit,
+/// which is right for tests and for playbooks one wrote oneself; a run uses CheckWorker (run/check_worker.hpp).
 class CheckSet {
  public:
   /// With `fixes`, findings carry what these propose; an audit goes without and does not pay for them. Errors (all of
@@ -29,8 +29,8 @@ class CheckSet {
   CheckSet(CheckSet&&) noexcept;
   CheckSet& operator=(CheckSet&&) noexcept;
 
-  /// Called with the index of the check whose evaluation begins (and no text), then once for each result of it (JSON text,
-  /// for `gather`).
+  /// Called with the index of the check whose evaluation begins (and no text), then once for each result of it (JSON
+  /// text, for `gather`).
   using Sink = std::function<void(std::size_t check, std::string_view result)>;
 
   /// Evaluates all checks on one host's facts, given as JSON text. An error in a check's expression is a result of that

@@ -38,7 +38,8 @@ Proposal::Fit fit_of(std::string_view name) {
 }
 
 Proposal proposal_of(const nlohmann::json& result) {
-  Proposal proposal{text_of(result, "fix"), text_of(result, "title"), fit_of(text_of(result, "fit")), text_of(result, "why"), {}};
+  Proposal proposal{
+      text_of(result, "fix"), text_of(result, "title"), fit_of(text_of(result, "fit")), text_of(result, "why"), {}};
   if (proposal.fit == Proposal::Fit::no && proposal.why.empty()) proposal.why = "it does not fit here";
   if (proposal.fit == Proposal::Fit::unknown && proposal.why.empty()) proposal.why = "whether it fits is not known";
   const auto steps = result.find("steps");
@@ -48,7 +49,8 @@ Proposal proposal_of(const nlohmann::json& result) {
     auto text = params != step.end() ? params->dump() : std::string();
     if (proposal.steps.size() == kMostSteps || text.size() > kLongestParams) {
       proposal.fit = Proposal::Fit::unknown;
-      proposal.why = fmt::format("it has more than {} steps, or one of them more than {} bytes of parameters", kMostSteps, kLongestParams);
+      proposal.why = fmt::format("it has more than {} steps, or one of them more than {} bytes of parameters",
+                                 kMostSteps, kLongestParams);
       proposal.steps.clear();
       return proposal;
     }
@@ -66,8 +68,9 @@ std::optional<Severity> severity_of(std::string_view name) {
 // Which finding explains which: effects[i] are those that finding i explains.
 using Effects = std::vector<std::vector<std::size_t>>;
 
-// Checks may name each other as causes, by mistake or because either may come first. Then the walk from the first finding
-// in order keeps its links, and the link that would close the circle is dropped: every finding still follows from a root.
+// Checks may name each other as causes, by mistake or because either may come first. Then the walk from the first
+// finding in order keeps its links, and the link that would close the circle is dropped: every finding still follows
+// from a root.
 class CircleBreaker {
  public:
   explicit CircleBreaker(Effects& effects) : effects_(effects), state_(effects.size(), State::fresh) {}
@@ -129,7 +132,8 @@ Result<void> Gatherer::add(std::size_t check, std::string_view result) {
   else if (kind == "skipped")
     ++assessment_.not_applicable;
   else if (kind == "unknown" || kind == "error")
-    not_evaluated(check, text_of(value, "about"), (kind == "error" ? "error in its expression: " : "") + text_of(value, "why"));
+    not_evaluated(check, text_of(value, "about"),
+                  (kind == "error" ? "error in its expression: " : "") + text_of(value, "why"));
   else if (kind == "found")
     add_found(check, value);
   else

@@ -39,7 +39,9 @@ struct WorkOptions {
   std::chrono::milliseconds reconnect_for{600'000};
 };
 
-Error usage_error(std::string message, std::string hint = {}) { return {ErrorKind::usage, std::move(message), {}, {}, std::move(hint)}; }
+Error usage_error(std::string message, std::string hint = {}) {
+  return {ErrorKind::usage, std::move(message), {}, {}, std::move(hint)};
+}
 
 /// Whether the user agrees; without a terminal only `--yes` says so. Errors: nobody there to ask.
 Result<bool> ask_leave(const WorkOptions& work, const std::string& question) {
@@ -70,7 +72,8 @@ class Desk {
     settings.run_library = fmt::format("{}{}{}", kProbeLibrary, kConsumersLibrary, kActionLibrary);
     settings.started = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     tools.call = [this](const std::vector<Host>& some, const std::vector<Call>& first, const OnAnswer& on_answer) {
-      auto stopped = call_hosts(some, first, prepared_.probing, on_answer, [&](const Progress& now) { progress_.update(now); });
+      auto stopped =
+          call_hosts(some, first, prepared_.probing, on_answer, [&](const Progress& now) { progress_.update(now); });
       progress_.clear();
       return stopped;
     };
@@ -105,13 +108,15 @@ RunRecord record_of(const WorkSummary& summary, const std::vector<Host>& hosts, 
     const auto& result = summary.report.hosts[i];
     HostRecord host{hosts[i].name, hosts[i].address, std::string(to_string(result.outcome)), "", "{}"};
     if (!result.journal.events.empty()) host.host_run = summary.run;
-    host.detail = nlohmann::json{{"why", result.why}, {"code", result.code}}.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    host.detail = nlohmann::json{{"why", result.why}, {"code", result.code}}.dump(
+        -1, ' ', true, nlohmann::json::error_handler_t::replace);
     record.hosts.push_back(std::move(host));
   }
   return record;
 }
 
-RunRecord begun_record(const std::string& id, const std::string& kind, const std::string& plan, const std::vector<Host>& hosts) {
+RunRecord begun_record(const std::string& id, const std::string& kind, const std::string& plan,
+                       const std::vector<Host>& hosts) {
   RunRecord record;
   record.id = id;
   record.kind = kind;
@@ -154,7 +159,8 @@ std::optional<Plan> load_plan(const WorkOptions& work, const Options& options, c
   }
   auto plan = plan_from_json(*text, key->reveal());
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  const auto usable = plan ? check_usable(*plan, prepared.auditor.digests, TRUEUP_VERSION, now) : Result<void>(fail(plan.error()));
+  const auto usable =
+      plan ? check_usable(*plan, prepared.auditor.digests, TRUEUP_VERSION, now) : Result<void>(fail(plan.error()));
   if (usable) return *std::move(plan);
   status = report_errors({with_context(usable.error(), fmt::format("plan {}", printable(work.plan)))});
   if (usable.error().kind == ErrorKind::refused) status = kRefused;
@@ -168,15 +174,20 @@ int apply(Options options, const WorkOptions& work) {
   if (!prepared) return status;
   std::optional<Plan> plan;
   if (work.plan.empty()) {
-    if (const auto errors = unknown_names(options, prepared->auditor.playbook); !errors.empty()) return report_errors(errors);
+    if (const auto errors = unknown_names(options, prepared->auditor.playbook); !errors.empty())
+      return report_errors(errors);
     auto planned = make_plan(*prepared, options);
     if (planned.report.stopped) {
       print_error(*planned.report.stopped);
       return exit_status(planned.report);
     }
     plan = std::move(planned.plan);
-    fmt::print(stderr, "{}", render_plan(*plan, "", {wants_color(options.color, STDERR_FILENO), terminal_width(STDERR_FILENO), options.verbosity}));
-    const bool is_empty = std::all_of(plan->hosts.begin(), plan->hosts.end(), [](const HostPlan& host) { return host.steps.empty(); });
+    fmt::print(
+        stderr, "{}",
+        render_plan(*plan, "",
+                    {wants_color(options.color, STDERR_FILENO), terminal_width(STDERR_FILENO), options.verbosity}));
+    const bool is_empty =
+        std::all_of(plan->hosts.begin(), plan->hosts.end(), [](const HostPlan& host) { return host.steps.empty(); });
     if (!is_empty) {
       const auto agreed = ask_leave(work, "apply this?");
       if (!agreed) return report_errors({agreed.error()});
@@ -199,7 +210,8 @@ int apply(Options options, const WorkOptions& work) {
       hosts.push_back(*selected);
       plans.push_back(&host_plan);
     } else if (std::none_of(inventory.hosts.begin(), inventory.hosts.end(), named)) {
-      errors.push_back(usage_error(fmt::format("the plan is for host {}, which is not in the inventory", printable(host_plan.name))));
+      errors.push_back(usage_error(
+          fmt::format("the plan is for host {}, which is not in the inventory", printable(host_plan.name))));
     }
   }
   auto with_groups = work;
@@ -210,7 +222,9 @@ int apply(Options options, const WorkOptions& work) {
   Desk desk(*prepared, hosts, options, with_groups);
   desk.settings.run = make_run_id(std::chrono::system_clock::now());
   desk.settings.plan = plan->id;
-  desk.tools.before_host = [&](std::size_t host) { return run_before_host(programs[host], hosts[host], desk.settings.run); };
+  desk.tools.before_host = [&](std::size_t host) {
+    return run_before_host(programs[host], hosts[host], desk.settings.run);
+  };
   desk.tools.after_host = [&](std::size_t host, WorkOutcome outcome) {
     return run_after_host(programs[host], hosts[host], desk.settings.run, outcome);
   };
@@ -223,9 +237,11 @@ int apply(Options options, const WorkOptions& work) {
   return finish(std::move(summary), hosts, record, options);
 }
 
-/// The hosts that have the run (or any, where none is named), with what they say of it. `status`: 4 where a host did not say.
+/// The hosts that have the run (or any, where none is named), with what they say of it. `status`: 4 where a host did
+/// not say.
 std::vector<RunsOfHost> find_runs(Desk& desk, const std::string& run, std::optional<Error>& stopped) {
-  const auto found = look_at_runs(desk.hosts(), run.empty() ? std::vector<std::string>{} : std::vector{run}, desk.settings, desk.tools, stopped);
+  const auto found = look_at_runs(desk.hosts(), run.empty() ? std::vector<std::string>{} : std::vector{run},
+                                  desk.settings, desk.tools, stopped);
   std::vector<RunsOfHost> all;
   for (std::size_t i = 0; i < found.size(); ++i) all.push_back({desk.hosts()[i].name, found[i]});
   return all;
@@ -249,7 +265,11 @@ int show_status(const Options& options, const WorkOptions& work) {
     }
   }
   if (!any && !work.run.empty() && exit == 0) {
-    print_error({ErrorKind::not_found, fmt::format("no selected host has a run {}", printable(work.run)), {}, {}, "`trueup history` lists runs"});
+    print_error({ErrorKind::not_found,
+                 fmt::format("no selected host has a run {}", printable(work.run)),
+                 {},
+                 {},
+                 "`trueup history` lists runs"});
     exit = kBadInput;
   }
   if (stopped && stopped->kind == ErrorKind::interrupted && exit != 7) exit = kInterrupted;
@@ -315,10 +335,18 @@ int carry_on(Options options, const WorkOptions& work, bool back) {
     }
   }
   if (hosts.empty() && settled.empty())
-    return report_errors({{ErrorKind::not_found, fmt::format("no selected host has a run {}", printable(work.run)), {}, {}, "`trueup history` lists runs"}});
+    return report_errors({{ErrorKind::not_found,
+                           fmt::format("no selected host has a run {}", printable(work.run)),
+                           {},
+                           {},
+                           "`trueup history` lists runs"}});
   if (back && !hosts.empty()) {
-    fmt::print(stderr, "{}", render_runs(shown, {wants_color(options.color, STDERR_FILENO), terminal_width(STDERR_FILENO), options.verbosity}));
-    const auto agreed = ask_leave(work, fmt::format("undo this on {}?", hosts.size() == 1 ? hosts.front().name : fmt::format("{} hosts", hosts.size())));
+    fmt::print(stderr, "{}",
+               render_runs(shown, {wants_color(options.color, STDERR_FILENO), terminal_width(STDERR_FILENO),
+                                   options.verbosity}));
+    const auto agreed =
+        ask_leave(work, fmt::format("undo this on {}?",
+                                    hosts.size() == 1 ? hosts.front().name : fmt::format("{} hosts", hosts.size())));
     if (!agreed) return report_errors({agreed.error()});
     if (!*agreed) return kRefused;
   }
@@ -409,7 +437,8 @@ void add_run(CLI::App& command, WorkOptions& work, bool required) {
   auto* option = command.add_option("RUN", work.run, "id of the run, as apply, `trueup history` or an audit names it");
   if (required) option->required();
   option->check([](const std::string& run) {
-    return run.empty() || run.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-.") != run.npos
+    return run.empty() ||
+                   run.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-.") != run.npos
                ? "not the id of a run"
                : "";
   });
@@ -423,12 +452,16 @@ void add_batches(CLI::App& command, WorkOptions& work) {
     const bool is_share = text.ends_with('%');
     const auto number = std::strtoul(text.c_str(), nullptr, 10);
     if (text.empty() || text.find_first_not_of("0123456789%") != text.npos || number == 0 || (is_share && number > 100))
-      throw CLI::ValidationError("--batch", fmt::format("expected a number of hosts or a share such as 25%, found '{}'", printable(text)));
+      throw CLI::ValidationError(
+          "--batch", fmt::format("expected a number of hosts or a share such as 25%, found '{}'", printable(text)));
     (is_share ? work.policy.percent : work.policy.size) = number;
   };
-  command.add_option_function<std::string>("--batch", take_batch, "so many hosts at once, or such a share: 10, 25%")->type_name("N|N%");
-  command.add_option("--max-fail", work.policy.max_fail, "so many hosts may fail before no more are begun")->capture_default_str();
-  add_duration(command, "--reconnect-for", work.reconnect_for, "a host that is lost is asked again so long; its steps go on meanwhile")
+  command.add_option_function<std::string>("--batch", take_batch, "so many hosts at once, or such a share: 10, 25%")
+      ->type_name("N|N%");
+  command.add_option("--max-fail", work.policy.max_fail, "so many hosts may fail before no more are begun")
+      ->capture_default_str();
+  add_duration(command, "--reconnect-for", work.reconnect_for,
+               "a host that is lost is asked again so long; its steps go on meanwhile")
       ->default_str(duration_text(work.reconnect_for));
 }
 
@@ -438,7 +471,8 @@ void add_apply_commands(CLI::App& app, Options& options, int& status) {
   const auto work = std::make_shared<WorkOptions>();
 
   auto* apply_command = app.add_subcommand("apply", "do what a plan says, look whether it helped, else put it back");
-  apply_command->add_option("PLAN", work->plan, "file of `trueup plan -o`; without one a plan is made, shown and asked about");
+  apply_command->add_option("PLAN", work->plan,
+                            "file of `trueup plan -o`; without one a plan is made, shown and asked about");
   add_common(*apply_command, options);
   add_playbook(*apply_command, options);
   add_plan_choice(*apply_command, options);
@@ -457,7 +491,8 @@ void add_apply_commands(CLI::App& app, Options& options, int& status) {
   add_color(*status_command, options);
   status_command->callback([&options, &status, work] { status = show_status(options, *work); });
 
-  auto* resume_command = app.add_subcommand("resume", "go on with a run that was interrupted, or was never looked at afterwards");
+  auto* resume_command =
+      app.add_subcommand("resume", "go on with a run that was interrupted, or was never looked at afterwards");
   add_run(*resume_command, *work, true);
   add_common(*resume_command, options);
   add_batches(*resume_command, *work);
@@ -476,7 +511,8 @@ void add_apply_commands(CLI::App& app, Options& options, int& status) {
   add_no_store(*rollback_command, options);
   rollback_command->callback([&options, &status, work] { status = carry_on(options, *work, true); });
 
-  auto* prune_command = app.add_subcommand("prune", "remove what is kept of runs: on hosts what undoes them, here the records");
+  auto* prune_command =
+      app.add_subcommand("prune", "remove what is kept of runs: on hosts what undoes them, here the records");
   prune_command->add_flag("--host-state", work->host_state, "on the hosts, of runs that are verified or undone");
   prune_command->add_flag("--store", work->store, "here, all records but the last");
   prune_command->add_option("--keep-runs", work->kept_runs, "--store: how many records stay")->capture_default_str();

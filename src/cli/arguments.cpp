@@ -8,7 +8,8 @@
 namespace trueup {
 namespace {
 
-/// An empty word is most often a variable of a script that was not set; it must not pass for an option that was not given.
+/// An empty word is most often a variable of a script that was not set; it must not pass for an option that was not
+/// given.
 std::string not_empty(const std::string& word) { return word.empty() ? "the value is empty" : ""; }
 
 }  // namespace
@@ -41,8 +42,9 @@ void add_tags(CLI::App& command, Options& options) {
 
 void add_stored(CLI::App& command, Options& options) {
   command
-      .add_option("--from", options.from,
-                  "look at stored facts instead of hosts: a file of what `trueup facts` printed, or '-'; may be repeated")
+      .add_option(
+          "--from", options.from,
+          "look at stored facts instead of hosts: a file of what `trueup facts` printed, or '-'; may be repeated")
       ->type_name("FACTS")
       ->allow_extra_args(false);
   command

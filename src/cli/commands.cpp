@@ -46,8 +46,8 @@ bool is_one_host(const Prepared& prepared, const Options& options, std::string_v
   std::vector<std::string> names;
   for (const auto& host : prepared.hosts) names.push_back(host.name);
   report_errors({Error{ErrorKind::usage,
-                       fmt::format("{} shows one host; '{}' selects {}: {}", command, printable(options.limit), names.size(),
-                                   shorten(fold_hosts(names), 200)),
+                       fmt::format("{} shows one host; '{}' selects {}: {}", command, printable(options.limit),
+                                   names.size(), shorten(fold_hosts(names), 200)),
                        {},
                        {},
                        {}}});
@@ -239,7 +239,8 @@ int run_command_line(int argc, char** argv) {
       "  trueup probe-script > probe.sh\n"
       "  kubectl exec -i POD -- sh < probe.sh > POD.out      or: copy it there, and as root: sh probe.sh > HOST.out\n"
       "  trueup audit --from-output POD.out\n"
-      "Each script carries a nonce of its own and may be run on many hosts, one output file for each. Its output is as\n"
+      "Each script carries a nonce of its own and may be run on many hosts, one output file for each. Its output is "
+      "as\n"
       "private as the host: it holds settings, though no secrets that are known as such.");
   add_playbook(*script_command, options);
   add_deep(*script_command, options);

@@ -73,8 +73,11 @@ Errors unwritable(const std::vector<Output>& outputs) {
     const bool exists = stat(path.c_str(), &status) == 0;
     if (exists && S_ISDIR(status.st_mode)) errno = EISDIR;
     else if (access((exists ? path : folder).c_str(), exists ? W_OK : W_OK | X_OK) == 0) continue;
-    errors.push_back({ErrorKind::io, fmt::format("cannot write '{}': {}", path, std::generic_category().message(errno)), {},
-                      {fmt::format("--format {}", format)}, {}});
+    errors.push_back({ErrorKind::io,
+                      fmt::format("cannot write '{}': {}", path, std::generic_category().message(errno)),
+                      {},
+                      {fmt::format("--format {}", format)},
+                      {}});
   }
   return errors;
 }

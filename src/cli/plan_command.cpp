@@ -114,8 +114,9 @@ HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& 
   const bool is_offline = !host.unverified_source.empty();
   if (!is_offline && !draft.steps.empty() && inspection.steps.empty())
     return refused_plan(host.name, "it was not inspected", draft);
-  auto made = make_host_plan(host.name, draft, inspection.steps,
-                             {host.environment, prepared.auditor.knowledge, !is_offline && !prepared.programs[index].before.empty()});
+  auto made = make_host_plan(
+      host.name, draft, inspection.steps,
+      {host.environment, prepared.auditor.knowledge, !is_offline && !prepared.programs[index].before.empty()});
   made.plan.unverified = host.unverified_source;
   if (is_offline || made.plan.steps.empty()) return std::move(made.plan);
   const auto predicted = assess_then(prepared, index, host, made.changes);

@@ -49,11 +49,12 @@ void refuse_twins(const std::vector<StoredHost>& stored, Errors& errors) {
   std::map<std::string, SourcePos> first;
   for (const auto& host : stored)
     if (const auto [other, is_new] = first.emplace(host.name, host.at); !is_new)
-      errors.push_back(Error{ErrorKind::malformed,
-                             fmt::format("host {} stands in {} already", printable(host.name), to_string(other->second)),
-                             host.at,
-                             {},
-                             {}});
+      errors.push_back(
+          Error{ErrorKind::malformed,
+                fmt::format("host {} stands in {} already", printable(host.name), to_string(other->second)),
+                host.at,
+                {},
+                {}});
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ struct StoredHost {
 std::vector<StoredHost> load_stored(const Options& options, const Auditor& auditor, Errors& errors);
 
 /// Of `stored` those that `-l` selects, each with its groups and declared consumers where `-i` names an inventory that
-/// has it. Afterwards `stored` holds those alone, in the same order. Errors: a name that is not there, with the nearest.
+/// has it. Afterwards `stored` holds those alone, in the same order. Errors: a name that is not there, with the
+/// nearest.
 std::vector<Host> selected_stored(const Options& options, std::vector<StoredHost>& stored, Errors& errors);
 
 /// A report on `stored` as if it had been probed, and its judgement. Error: as of `judge_host`.

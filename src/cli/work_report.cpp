@@ -42,7 +42,9 @@ ordered_json journal_json(const RunJournal& journal) {
   return events;
 }
 
-std::string time_text(std::int64_t at) { return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(at))); }
+std::string time_text(std::int64_t at) {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(at)));
+}
 
 }  // namespace
 
@@ -53,8 +55,8 @@ std::string render_work(const WorkSummary& summary, const TableOptions& options)
   for (std::size_t i = 0; i < summary.hosts.size(); ++i) {
     const auto& result = summary.report.hosts[i];
     const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
-      return group.first->outcome == result.outcome && group.first->why == result.why && group.first->hint == result.hint &&
-             group.first->changes == result.changes;
+      return group.first->outcome == result.outcome && group.first->why == result.why &&
+             group.first->hint == result.hint && group.first->changes == result.changes;
     });
     if (same == groups.end())
       groups.push_back({&result, {summary.hosts[i]}});
@@ -68,13 +70,15 @@ std::string render_work(const WorkSummary& summary, const TableOptions& options)
     if (!result->why.empty()) page.paragraph("", printable(result->why));
     const auto& changes = result->changes;
     const auto shown = options.verbosity > 0 || changes.size() <= kMostChanges + 1 ? changes.size() : kMostChanges;
-    for (std::size_t i = 0; i < shown; ++i) page.item(0, changes[i].substr(0, 1), printable(changes[i].substr(std::min<std::size_t>(2, changes[i].size()))));
+    for (std::size_t i = 0; i < shown; ++i)
+      page.item(0, changes[i].substr(0, 1), printable(changes[i].substr(std::min<std::size_t>(2, changes[i].size()))));
     if (shown < changes.size()) page.item(0, " ", fmt::format("and {} lines more: -v", changes.size() - shown));
     if (!result->hint.empty()) page.paragraph("do", printable(result->hint));
   }
   if (!groups.empty()) page.line();
   std::string numbers;
-  for (const auto& [outcome, count] : counts) numbers += fmt::format("{}{} {}", numbers.empty() ? "" : ", ", count, to_string(outcome));
+  for (const auto& [outcome, count] : counts)
+    numbers += fmt::format("{}{} {}", numbers.empty() ? "" : ", ", count, to_string(outcome));
   page.line(fmt::format("{} {}: {}", summary.kind, summary.run, numbers.empty() ? "no host" : numbers));
   return page.take();
 }
@@ -130,11 +134,13 @@ std::string render_runs(const std::vector<RunsOfHost>& hosts, const TableOptions
         const auto what = touched == run.journal.steps.end() ? "not done" : touched->second ? "done" : "begun";
         page.paragraph(fmt::format("step {}", i + 1), fmt::format("{}: {}", what, run.steps[i]));
       }
-      if (!run.journal.why.empty()) page.paragraph("why", fmt::format("step {}: {}", run.journal.why_step, run.journal.why));
+      if (!run.journal.why.empty())
+        page.paragraph("why", fmt::format("step {}: {}", run.journal.why_step, run.journal.why));
       for (const auto& line : run.outputs) page.item(0, "|", line);
       if (state == RunState::stuck || state == RunState::interrupted)
         page.paragraph("do", fmt::format("trueup resume {0}, or trueup rollback {0}", run.run));
-      if (state == RunState::applied) page.paragraph("do", fmt::format("trueup resume {} looks whether it helped", run.run));
+      if (state == RunState::applied)
+        page.paragraph("do", fmt::format("trueup resume {} looks whether it helped", run.run));
     }
   }
   return page.take();

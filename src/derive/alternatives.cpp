@@ -94,14 +94,16 @@ class Judge {
     const auto* next = find_like(after.resolutions, fault_);
     if (next == nullptr) return {};
     const auto differences = fault_.env_source == "process" ? variables_that_change(after) : std::string();
-    const auto begins = differences.empty() ? std::string() : fmt::format("starts with other variables ({}) and ", differences);
+    const auto begins =
+        differences.empty() ? std::string() : fmt::format("starts with other variables ({}) and ", differences);
     if (next->outcome == Outcome::unknown) return fmt::format("{}cannot be foretold: {}", begins, next->explanation);
     if (next->outcome == Outcome::broken && next->explanation == fault_.explanation)
       return begins + "meets the same: nothing that has a part in it will have changed";
     if (next->outcome == Outcome::broken)
       return fmt::format("{}meets {}: {}", begins, next->reason == fault_.reason ? "the same" : "another fault",
                          next->explanation);
-    return fmt::format("{}works{}: {}", begins, next->outcome == Outcome::risk ? ", with a catch" : "", next->explanation);
+    return fmt::format("{}works{}: {}", begins, next->outcome == Outcome::risk ? ", with a catch" : "",
+                       next->explanation);
   }
 
  private:
@@ -124,7 +126,8 @@ class Judge {
       for (const auto& [name, value] : names) {
         const auto now = variable(env_, name), then = variable(consumer.env, name);
         if (now != then)
-          changed.push_back(fmt::format("{} {}, now {}", name, then ? "= " + *then : "not set", now ? *now : "not set"));
+          changed.push_back(
+              fmt::format("{} {}, now {}", name, then ? "= " + *then : "not set", now ? *now : "not set"));
       }
     }
     return join(changed, "; ");
@@ -152,8 +155,8 @@ class Judge {
     return stale;
   }
 
-  /// Whether a fix may lead the consumer to it: it belongs to the system, or to the consumer's own environment. What other
-  /// processes name, or other users installed, is theirs.
+  /// Whether a fix may lead the consumer to it: it belongs to the system, or to the consumer's own environment. What
+  /// other processes name, or other users installed, is theirs.
   bool may_be_used(const Toolkit& toolkit) const {
     if (toolkit.unknown.contains("version")) return false;
     if (toolkit.kind == "local" || toolkit.kind == "distribution" || toolkit.kind == "hpc_sdk") return true;
@@ -224,7 +227,8 @@ class Judge {
     if (fault_.torch_cuda) versions.push_back(*fault_.torch_cuda);
     if (fault_.gate) versions.push_back(*fault_.gate);
     for (const auto& target : fault_.targets)
-      if (const auto* row = knowledge_.gpu_target(target.substr(0, target.find('+')))) versions.push_back(row->min_nvcc);
+      if (const auto* row = knowledge_.gpu_target(target.substr(0, target.find('+'))))
+        versions.push_back(row->min_nvcc);
     if (const auto driver = HostView(environment_, knowledge_).driver(); driver.unknown.empty())
       if (const auto most = knowledge_.driver_max_cuda(driver.value)) versions.push_back(*most);
     std::set<std::string> known;
@@ -254,14 +258,16 @@ class Judge {
         better_.push_back(toolkit);
     }
     for (const auto& toolkit : installable())
-      if (consider(fmt::format("CUDA {} installed beside, CUDA_HOME={} in {}", toolkit.version->text(), toolkit.path, name_),
-                   {AddToolkit{toolkit}, pin(toolkit)}, terms_of(toolkit)))
+      if (consider(
+              fmt::format("CUDA {} installed beside, CUDA_HOME={} in {}", toolkit.version->text(), toolkit.path, name_),
+              {AddToolkit{toolkit}, pin(toolkit)}, terms_of(toolkit)))
         better_.push_back(toolkit);
   }
 
   void lists() {
     for (const auto* name : {"FLASHINFER_CUDA_ARCH_LIST", "TORCH_CUDA_ARCH_LIST"})
-      if (variable(env_, name)) consider(fmt::format("{} taken out of {}", name, name_), {SetVariable{fault_.consumer, name, {}}});
+      if (variable(env_, name))
+        consider(fmt::format("{} taken out of {}", name, name_), {SetVariable{fault_.consumer, name, {}}});
     if (fault_.library != "flashinfer" || fault_.gpus_cc.empty()) return;
     std::set<std::string> tried;
     for (const auto* suffix : {"f", "a", ""}) {
@@ -297,8 +303,9 @@ class Judge {
                                        "touches nobody else",
                                        join(std::vector(others.begin(), others.end()), ", "), name_)});
       else
-        consider(what, changes,
-                 {Judgement::stop_gap, "whoever asks for the default gets another compiler with it, now and later", true});
+        consider(
+            what, changes,
+            {Judgement::stop_gap, "whoever asks for the default gets another compiler with it, now and later", true});
       return;
     }
   }
@@ -307,7 +314,8 @@ class Judge {
     if (fault_.reason != "ninja_missing") return;
     const auto path = variable(env_, "PATH").value_or(std::string(kDefaultPath));
     consider(fmt::format("PATH={}/bin:... in {}", fault_.python_env, name_),
-             {SetVariable{fault_.consumer, "PATH", fmt::format("{}/bin:{}", fault_.python_env, path)}}, {Judgement::proper, "", true});
+             {SetVariable{fault_.consumer, "PATH", fmt::format("{}/bin:{}", fault_.python_env, path)}},
+             {Judgement::proper, "", true});
   }
 
   void another_assembler() {
@@ -319,7 +327,8 @@ class Judge {
     for (auto& toolkit : installable()) toolkits.push_back(std::move(toolkit));
     for (std::size_t i = 0; i < toolkits.size(); ++i) {
       const auto ptxas = toolkits[i].path + "/bin/ptxas";
-      const auto before = i < present ? std::string() : fmt::format("CUDA {} installed beside, ", toolkits[i].version->text());
+      const auto before =
+          i < present ? std::string() : fmt::format("CUDA {} installed beside, ", toolkits[i].version->text());
       for (const auto* name : {"TRITON_PTXAS_BLACKWELL_PATH", "TRITON_PTXAS_PATH"})
         consider(fmt::format("{}{}={} in {}", before, name, ptxas, name_),
                  {AddToolkit{toolkits[i]}, SetVariable{fault_.consumer, name, ptxas}},

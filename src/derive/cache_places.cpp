@@ -56,8 +56,8 @@ std::vector<std::string> cache_places(std::string_view kind, const Consumer& con
   auto& user = env["USER"] = consumer.user;
   // As torch writes it into the name of a directory.
   std::replace_if(
-      user.begin(), user.end(), [](char c) { return std::string_view("\\/:*?\"<>|").find(c) != std::string_view::npos; },
-      '_');
+      user.begin(), user.end(),
+      [](char c) { return std::string_view("\\/:*?\"<>|").find(c) != std::string_view::npos; }, '_');
   if (user.empty()) user = kNobody;
   std::vector<std::string> places;
   for (const auto& [of, place] : table()) {

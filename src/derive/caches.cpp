@@ -19,8 +19,9 @@ constexpr std::int64_t kLockAge =
 constexpr std::string_view kRuntime = "libcudart.so.";
 constexpr std::string_view kSglangModule = "sgl_kernel_jit_";
 
-// Caches whose keys hold all that decides about an entry: what changes makes new ones, so that none is ever stale. What is
-// not in Triton's key are the host compiler and libcuda of its launcher stubs, which no release is known to care about.
+// Caches whose keys hold all that decides about an entry: what changes makes new ones, so that none is ever stale. What
+// is not in Triton's key are the host compiler and libcuda of its launcher stubs, which no release is known to care
+// about.
 struct Keyed {
   std::string_view kind;
   std::vector<std::string> packages;  ///< one of them brings the library
@@ -194,11 +195,11 @@ class Judge {
           fmt::format("its keys hold {}: nothing in it can be stale", row->keys));
       return;
     }
-    auto& verdict =
-        add(cache, &user, fmt::format("cache.{}.leftover", cache.kind), Outcome::ok,
-            fmt::format("nothing in it is newer than {} {}, and its keys hold {}: the entries are leftovers that nothing "
-                        "reads",
-                        newest->name, newest->version, row->keys));
+    auto& verdict = add(
+        cache, &user, fmt::format("cache.{}.leftover", cache.kind), Outcome::ok,
+        fmt::format("nothing in it is newer than {} {}, and its keys hold {}: the entries are leftovers that nothing "
+                    "reads",
+                    newest->name, newest->version, row->keys));
     verdict.evidence.push_back(fmt::format("{}: last written {}", cache.path, date_text(cache.modified)));
     verdict.evidence.push_back(fmt::format("{} {} in {}: installed {}", newest->name, newest->version, its_env->path,
                                            date_text(newest->installed)));
@@ -353,8 +354,8 @@ class Judge {
     return nullptr;
   }
 
-  // ninja compares commands and times: one that names the toolkit by a link stays the same when that is moved. Where the
-  // build file is written anew (`rewritten`), another root of the consumer is another command.
+  // ninja compares commands and times: one that names the toolkit by a link stays the same when that is moved. Where
+  // the build file is written anew (`rewritten`), another root of the consumer is another command.
   void link_moved(const JitCache& cache, const Claim& user, const Resolution* resolution, std::string_view library,
                   bool rewritten) {
     if (resolution == nullptr || !cache.built || cache.cuda_home.empty()) return;
@@ -462,17 +463,18 @@ class Judge {
       return !builds(each) && resolution_of(each, "torch_extensions") != nullptr;
     });
     if (builder == end || other == end) return;
-    auto& verdict = add(cache, *other, "cache.torch.shared", Outcome::risk,
-                        fmt::format("{} and {} build {} in one directory: each makes anew what the other built, or takes "
-                                    "it while it is written",
-                                    cache.python_env, (*other)->consumer.python_env, cache.op));
+    auto& verdict =
+        add(cache, *other, "cache.torch.shared", Outcome::risk,
+            fmt::format("{} and {} build {} in one directory: each makes anew what the other built, or takes "
+                        "it while it is written",
+                        cache.python_env, (*other)->consumer.python_env, cache.op));
     verdict.evidence.push_back(fmt::format("{}/build.ninja names {}", cache.path, cache.python_env));
     verdict.evidence.push_back(
         fmt::format("TORCH_EXTENSIONS_DIR of {} and {}", (*builder)->consumer.id, (*other)->consumer.id));
   }
 
-  // The lock is a file whose existence locks: one that a killed process left makes each later start wait for ever. Locks
-  // of the other libraries are held with flock(2) and end with their process: what is left of them means nothing.
+  // The lock is a file whose existence locks: one that a killed process left makes each later start wait for ever.
+  // Locks of the other libraries are held with flock(2) and end with their process: what is left of them means nothing.
   void stale_lock(const JitCache& cache, const Claim* user) {
     if (!cache.locked) return;
     if (!host_.environment().host.is_known() || cache.modified == 0) {

@@ -102,8 +102,8 @@ class Claims {
       unknown = fmt::format("the Python environment of the process is unknown: {}", no_python);
     else if (const auto no_env = why_unknown(process.unknown, "env"); !no_env.empty())
       unknown = fmt::format("the environment of the process is unknown: {}", no_env);
-    add({id, id.starts_with("process ") ? "process" : "user_unit", "", process.user, home, process.python_env, "process",
-         process.env},
+    add({id, id.starts_with("process ") ? "process" : "user_unit", "", process.user, home, process.python_env,
+         "process", process.env},
         std::move(unknown));
   }
 

@@ -98,7 +98,8 @@ class Teller {
   // Nothing: it is as the library would make it now, or does not tell.
   std::optional<Origin> other_origin(const JitCache& cache, const std::string& place) const {
     const bool is_whole = cache.op.empty();
-    if (is_whole ? cache.kind == "flashinfer" : !cache.built) return std::nullopt;  // its modules have their own records
+    if (is_whole ? cache.kind == "flashinfer" : !cache.built)
+      return std::nullopt;  // its modules have their own records
     Origin origin{std::string(trail_.name), {}, place, is_whole};
     const bool other_release = !cache.version.empty() && cache.version != resolution_.library_version;
     if (other_release) origin.by += " " + cache.version;

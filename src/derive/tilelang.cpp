@@ -40,9 +40,9 @@ Resolution resolve_tilelang(const Subject& subject) {
                    .when_no_root = "each compilation raises RuntimeError",
                    .needs = {"include/cuda_runtime.h", "bin/ptxas", "bin/cudafe++", "bin/fatbinary", "nvvm/bin/cicc"},
                    .min_gcc = 10});
-  (void)(build.read_version() && build.locate(find_tilelang_root(subject)) && build.see_gpus() && build.find_compiler() &&
-         build.choose_targets() && build.check_targets() && build.check_driver() && build.check_toolkit() &&
-         build.check_tools());
+  (void)(build.read_version() && build.locate(find_tilelang_root(subject)) && build.see_gpus() &&
+         build.find_compiler() && build.choose_targets() && build.check_targets() && build.check_driver() &&
+         build.check_toolkit() && build.check_tools());
   return build.take();
 }
 

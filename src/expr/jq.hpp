@@ -8,8 +8,8 @@
 
 #include "trueup/result.hpp"
 
-// The one place that knows libjq (1.6 to 1.8). libjq is no sandbox and cannot be interrupted: see run/check_worker.hpp for
-// where evaluation belongs.
+// The one place that knows libjq (1.6 to 1.8). libjq is no sandbox and cannot be interrupted: see run/check_worker.hpp
+// for where evaluation belongs.
 
 namespace trueup {
 
@@ -42,8 +42,8 @@ class JqProgram {
   static std::unique_ptr<JqProgram> compile(const std::string& text, std::vector<Complaint>& complaints);
   ~JqProgram();
 
-  /// Runs with input `{"n": selector, "facts": facts}` and gives each output as JSON text. Errors: jq's own message, when
-  /// the program ends with an error that it does not catch.
+  /// Runs with input `{"n": selector, "facts": facts}` and gives each output as JSON text. Errors: jq's own message,
+  /// when the program ends with an error that it does not catch.
   Result<void> run(int selector, const JqValue& facts, const std::function<void(std::string_view)>& on_output) const;
 
  private:

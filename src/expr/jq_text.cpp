@@ -158,7 +158,8 @@ class Lexer {
   }
 
   void check_name(std::string_view name, std::size_t offset) {
-    const auto found = std::find_if(kForbidden.begin(), kForbidden.end(), [&](const auto& f) { return f.name == name; });
+    const auto found =
+        std::find_if(kForbidden.begin(), kForbidden.end(), [&](const auto& f) { return f.name == name; });
     if (found != kForbidden.end()) problem(offset, fmt::format("'{}' is not for checks: {}", name, found->why));
   }
 

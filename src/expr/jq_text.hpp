@@ -34,8 +34,8 @@ struct JqTokens {
   std::vector<JqProblem> problems;
 };
 
-/// Splits as jq's lexer does. Reports brackets that do not match, strings without an end, characters jq does not know, and
-/// names that checks may not use: those that read the controller (`$ENV`, `input`, `import`, `now`, ...).
+/// Splits as jq's lexer does. Reports brackets that do not match, strings without an end, characters jq does not know,
+/// and names that checks may not use: those that read the controller (`$ENV`, `input`, `import`, `now`, ...).
 JqTokens tokenize_jq(std::string_view text);
 
 /// Where the `}}` that ends a template's expression stands in `text`, brackets and strings skipped; npos: nowhere.

@@ -18,7 +18,8 @@ bool one_of(std::string_view name, std::initializer_list<std::string_view> names
 }
 
 bool is_keyword(std::string_view name) {
-  return one_of(name, {"and", "or", "if", "then", "elif", "else", "as", "def", "reduce", "foreach", "try", "catch", "label"});
+  return one_of(name,
+                {"and", "or", "if", "then", "elif", "else", "as", "def", "reduce", "foreach", "try", "catch", "label"});
 }
 
 // Types flow along `a | b`, `a as $x | b`, brackets and the functions named in `call`. Everything else is "not told": a
@@ -26,7 +27,10 @@ bool is_keyword(std::string_view name) {
 class Paths {
  public:
   Paths(const std::vector<JqToken>& tokens, const JqScope& scope, std::vector<JqProblem>& problems)
-      : tokens_(tokens), scope_(scope), problems_(problems), variables_(scope.variables.begin(), scope.variables.end()) {}
+      : tokens_(tokens),
+        scope_(scope),
+        problems_(problems),
+        variables_(scope.variables.begin(), scope.variables.end()) {}
 
   // A group: everything between two brackets, or all.
   JqType group(std::size_t begin, std::size_t end, JqType dot) {
@@ -308,9 +312,9 @@ class Paths {
         facts_shape().field(tokens_[open + 1].text) == nullptr)
       report(open + 1, fmt::format("the facts have no section '{}'{}", tokens_[open + 1].text,
                                    did_you_mean(tokens_[open + 1].text, schema_fields(""))));
-    const bool by_value = one_of(name, {"has", "test", "startswith", "endswith", "contains", "inside", "index", "split",
-                                        "join", "ltrimstr", "rtrimstr", "error", "isempty", "ver_ge", "ver_gt", "ver_le",
-                                        "ver_lt", "ver_eq", "age"});
+    const bool by_value = one_of(
+        name, {"has", "test", "startswith", "endswith", "contains", "inside", "index", "split", "join", "ltrimstr",
+               "rtrimstr", "error", "isempty", "ver_ge", "ver_gt", "ver_le", "ver_lt", "ver_eq", "age"});
     call_arguments(open, by_value ? dot : JqType{});
     return {};
   }

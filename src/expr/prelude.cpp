@@ -13,7 +13,8 @@ std::string_view prelude() {
       "def debug: _closed(\"debug\");def debug(f): _closed(\"debug\");def stderr: _closed(\"stderr\");"
       "def halt: _closed(\"halt\");def halt_error: _closed(\"halt_error\");def halt_error(f): _closed(\"halt_error\");"
       "def get_search_list: _closed(\"get_search_list\");def modulemeta: _closed(\"modulemeta\");"
-      "def now: _closed(\"now\");def localtime: _closed(\"localtime\");def strflocaltime(f): _closed(\"strflocaltime\");"
+      "def now: _closed(\"now\");def localtime: _closed(\"localtime\");def strflocaltime(f): "
+      "_closed(\"strflocaltime\");"
 
       // Versions as Version (trueup/version.hpp) reads and orders them. `_ver` gives an array that jq orders alike:
       // release without trailing zeros, kind of pre-release (dev alone -1, a 0, b 1, rc 2, none 3), its number, post,
@@ -93,14 +94,17 @@ std::string_view facts_prelude() {
       "def _quick(when; assert): [when] as $when | if $when == [false] then {kind: \"skipped\"}"
       " elif $when == [true] and [assert] == [true] then {kind: \"held\"} else null end;"
       // A host decides how many there are.
-      "def _items(f): [try [f] catch null] | if . == [null] then $facts | limit(10001; _in(\"for_each\"; f)) else .[0][:10001][] end;"
+      "def _items(f): [try [f] catch null] | if . == [null] then $facts | limit(10001; _in(\"for_each\"; f)) else "
+      ".[0][:10001][] end;"
       "def _check($needs; items; about; when; assert; severity; report; why):"
-      " (if $unknown == {} then [] else [$needs[] | select(known(.) | not) | \"needs \\(.): \\($unknown[.] | _why)\"] end) as $missing"
+      " (if $unknown == {} then [] else [$needs[] | select(known(.) | not) | \"needs \\(.): \\($unknown[.] | _why)\"] "
+      "end) as $missing"
       " | if $missing != [] then {kind: \"unknown\", about: \"\", why: ($missing | join(\"; \"))}"
       " else $facts | try (items as $item | (if $item == null then $bare else . + {item: $item} end) as $given"
       " | $given | [try _quick(when; assert) catch null] | if . != [null] then .[0] else $given"
       " | try _judge(_text(\"about\"; about); when; assert; severity; report; why)"
-      " catch (_why as $why | {kind: \"error\", about: ($given | try _text(\"about\"; about) catch \"\"), why: $why}) end)"
+      " catch (_why as $why | {kind: \"error\", about: ($given | try _text(\"about\"; about) catch \"\"), why: $why}) "
+      "end)"
       " catch {kind: \"error\", about: \"\", why: _why} end;\n";
   return kText;
 }
@@ -108,7 +112,8 @@ std::string_view facts_prelude() {
 std::string_view fix_prelude() {
   static constexpr std::string_view kText =
       "def _advice: .item | if type == \"object\" and has(\"consumer\") and has(\"library\") then . as $item"
-      " | first((($facts.derived.resolutions // [])[] | select(.consumer == $item.consumer and .library == $item.library)"
+      " | first((($facts.derived.resolutions // [])[] | select(.consumer == $item.consumer and .library == "
+      "$item.library)"
       " | (.alternatives // [])[] | select(.verdict == \"proper\""
       " and (.cuda != \"\" or .set != {} or .unset != [] or .caches != []))), null) else null end;"
 
@@ -116,7 +121,8 @@ std::string_view fix_prelude() {
       "def _known(part; f): _one(part; f) | if . == null then error(\"\\(part): not known (null)\") else _scalar end;"
       "def _step($kind; items; when; params): . as $given"
       " | limit(1001; _in(\"\\($kind): for_each\"; items)) as $each | ($given + {each: $each})"
-      " | _truth(\"\\($kind): when\"; when) as $when | if $when == null then error(\"\\($kind): when: not known (null)\")"
+      " | _truth(\"\\($kind): when\"; when) as $when | if $when == null then error(\"\\($kind): when: not known "
+      "(null)\")"
       " elif $when then {kind: $kind, params: (params | with_entries(select(.value != null)))} else empty end;"
       "def _proposal($fix; title; when; why_not; steps): {fix: $fix, title: title} + ([try"
       " (_truth(\"when\"; when) as $fits | if $fits then {fit: \"yes\", why: \"\", steps: [steps]}"

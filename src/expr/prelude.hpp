@@ -9,7 +9,8 @@ namespace trueup {
 /// jq definitions that need nothing: versions, sizes, the walls around the controller, the frame of a check.
 std::string_view prelude();
 
-/// Definitions that look at the facts. They stand behind `prelude()` and behind `$facts` being bound; what follows may use
+/// Definitions that look at the facts. They stand behind `prelude()` and behind `$facts` being bound; what follows may
+/// use
 /// `$facts`.
 std::string_view facts_prelude();
 

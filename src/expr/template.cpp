@@ -19,7 +19,8 @@ Result<std::vector<TemplatePart>> split_template(const Expression& text) {
       return fail(ErrorKind::malformed, "'{{' has no '}}' that ends it (brackets and quotes must be closed before)",
                   position_in(text, open));
     const auto inside = all.substr(open + 2, length);
-    if (trim(inside).empty()) return fail(ErrorKind::malformed, "nothing between '{{' and '}}'", position_in(text, open));
+    if (trim(inside).empty())
+      return fail(ErrorKind::malformed, "nothing between '{{' and '}}'", position_in(text, open));
     parts.push_back({true, std::string(inside), open + 2});
     at = open + 2 + length + 2;
   }

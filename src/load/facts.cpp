@@ -41,7 +41,9 @@ class FactsFile {
   }
 
  private:
-  std::size_t first_word(std::size_t from) const { return std::min(text_.find_first_not_of(" \t\r\n", from), text_.size()); }
+  std::size_t first_word(std::size_t from) const {
+    return std::min(text_.find_first_not_of(" \t\r\n", from), text_.size());
+  }
 
   // Offsets only grow: a file of a thousand hosts is counted through once.
   SourcePos place(std::size_t offset) {
@@ -57,7 +59,8 @@ class FactsFile {
     std::size_t offset = text_.size();
     if (const auto* parsing = dynamic_cast<const json::parse_error*>(&error); parsing != nullptr && parsing->byte > 0)
       offset = std::min(begin + parsing->byte - 1, text_.size());
-    std::string_view what = error.what();  // "[id] parse error at ...: syntax error while ... - unexpected ...; expected"
+    std::string_view what =
+        error.what();  // "[id] parse error at ...: syntax error while ... - unexpected ...; expected"
     if (const auto dash = what.find(" - "); dash != what.npos) what.remove_prefix(dash + 3);
     return {ErrorKind::malformed,
             fmt::format("not JSON: {}; expected facts, as `trueup facts` prints them", shorten(printable(what), 120)),

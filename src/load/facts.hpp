@@ -18,7 +18,8 @@ struct StoredFacts {
 
 /// The hosts of a file of facts, at least one. Errors, with the place: no JSON, something else than facts, facts of
 /// another schema, a host without a name.
-///   file ::= (facts | '[' facts (',' facts)* ']')+       facts ::= what `trueup facts` prints, derived facts passed over
+///   file ::= (facts | '[' facts (',' facts)* ']')+       facts ::= what `trueup facts` prints, derived facts passed
+///   over
 Result<std::vector<StoredFacts>> load_facts(std::string_view text, const std::string& file);
 
 }  // namespace trueup

@@ -24,7 +24,8 @@ constexpr std::uint64_t kMostProbeBytes = 64U << 20U;
 bool is_name_of(std::string_view name, std::string_view more) {
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
   const auto allowed = [&](char c) { return plain(c) || more.find(c) != more.npos; };
-  return !name.empty() && (plain(name.front()) || (name.front() >= 'A' && name.front() <= 'Z' && more.find('A') != more.npos)) &&
+  return !name.empty() &&
+         (plain(name.front()) || (name.front() >= 'A' && name.front() <= 'Z' && more.find('A') != more.npos)) &&
          std::all_of(name.begin(), name.end(), allowed);
 }
 
@@ -89,7 +90,8 @@ class Loader {
   void entries(YamlMap& map, std::string_view key, Read&& read) {
     const auto* node = map.get(key);
     if (node == nullptr) return;
-    if (!node->is_map()) return map.error(node->at, fmt::format("'{}': expected a mapping from ids, got {}", key, node->describe()));
+    if (!node->is_map())
+      return map.error(node->at, fmt::format("'{}': expected a mapping from ids, got {}", key, node->describe()));
     for (std::size_t i = 0; i < node->members.size(); ++i)
       read(node->members[i].first, node->key_positions[i], node->members[i].second);
   }
@@ -98,7 +100,8 @@ class Loader {
   bool take_id(std::string_view kind, const std::string& id, const SourcePos& at) {
     if (!is_id(id)) error(at, fmt::format("{} '{}': {}", kind, printable(id), kIdRule));
     const auto [first, fresh] = ids_.try_emplace(fmt::format("{} {}", kind, id), at);
-    if (!fresh) error(at, fmt::format("{} '{}' is already defined at {}", kind, printable(id), to_string(first->second)));
+    if (!fresh)
+      error(at, fmt::format("{} '{}' is already defined at {}", kind, printable(id), to_string(first->second)));
     return fresh;
   }
 
@@ -177,7 +180,8 @@ class Loader {
     if (!text) return;
     const auto value = parse(*text);
     if (!value) return map.error(map.get(key)->at, fmt::format("'{}': {}", key, value.error().message));
-    if (*value > most) return map.error(map.get(key)->at, fmt::format("'{}': at most {}, got '{}'", key, most_text, *text));
+    if (*value > most)
+      return map.error(map.get(key)->at, fmt::format("'{}': at most {}, got '{}'", key, most_text, *text));
     into = *value;
   }
 
@@ -191,8 +195,10 @@ class Loader {
       const auto& sections = environment_sections();
       const auto& into_at = map.get("into")->at;
       if (std::find(sections.begin(), sections.end(), into) == sections.end()) {
-        map.error(into_at, fmt::format("'into': the environment has no section '{}'{}", printable(into), did_you_mean(into, sections)));
-      } else if (const auto [first, fresh] = filled_.try_emplace(into, std::pair(id, at)); !fresh && first->second.first != id) {
+        map.error(into_at, fmt::format("'into': the environment has no section '{}'{}", printable(into),
+                                       did_you_mean(into, sections)));
+      } else if (const auto [first, fresh] = filled_.try_emplace(into, std::pair(id, at));
+                 !fresh && first->second.first != id) {
         map.error(into_at, fmt::format("section '{}' is already filled by probe '{}' at {}", into, first->second.first,
                                        to_string(first->second.second)));
       }
@@ -209,7 +215,8 @@ class Loader {
     measure<std::uint64_t>(map, "max_bytes", probe.max_bytes, kMostProbeBytes, "64MiB", parse_size);
     const auto script = required_expression(map, "script");
     probe.script = script.text;
-    if (const auto braces = script.text.find("{{"); braces != script.text.npos && script.text.find("}}", braces) != script.text.npos) {
+    if (const auto braces = script.text.find("{{");
+        braces != script.text.npos && script.text.find("}}", braces) != script.text.npos) {
       auto place = map.get("script")->at;
       if (script.at.column > 0 && script.at.line > 0) {
         const auto before = std::string_view(script.text).substr(0, braces);
@@ -218,7 +225,9 @@ class Loader {
         place.line += static_cast<int>(std::count(before.begin(), before.end(), '\n'));
         place.column += static_cast<int>(start == before.npos ? braces : braces - start - 1);
       }
-      map.error(place, "'script': scripts get no interpolation; where a program wants two braces, keep them apart: '{''{.ID}''}'");
+      map.error(
+          place,
+          "'script': scripts get no interpolation; where a program wants two braces, keep them apart: '{''{.ID}''}'");
     }
     if (const auto nul = script.text.find('\0'); nul != script.text.npos)
       map.error(map.get("script")->at, "'script': a script cannot hold the character NUL");
@@ -245,7 +254,8 @@ class Loader {
     sections.emplace_back("derived");
     for (const auto& [section, place] : texts_at(map, "needs")) {
       if (std::find(sections.begin(), sections.end(), section) == sections.end())
-        map.error(place, fmt::format("'needs': the environment has no section '{}'{}", printable(section), did_you_mean(section, sections)));
+        map.error(place, fmt::format("'needs': the environment has no section '{}'{}", printable(section),
+                                     did_you_mean(section, sections)));
       check.needs.push_back(section);
     }
     check.for_each = expression(map, "for_each");
@@ -291,7 +301,8 @@ class Loader {
 
   // KIND: {PARAMETER: VALUE, ...}, and beside it `for_each` and `when`.
   std::optional<FixStep> step(YamlMap& fix, const YamlNode& node) {
-    constexpr std::string_view kExpected = "'steps': expected an action with its parameters, as in 'service: {unit: x.service, ...}'";
+    constexpr std::string_view kExpected =
+        "'steps': expected an action with its parameters, as in 'service: {unit: x.service, ...}'";
     if (!node.is_map()) {
       fix.error(node.at, fmt::format("{}, got {}", kExpected, node.describe()));
       return std::nullopt;
@@ -305,13 +316,15 @@ class Loader {
       if (name == "for_each" || name == "when") continue;
       map.get(name);
       if (!step.kind.empty()) {
-        map.error(node.key_positions[i], fmt::format("'{}': a step is one action, and this one is '{}' already", printable(name), step.kind));
+        map.error(node.key_positions[i],
+                  fmt::format("'{}': a step is one action, and this one is '{}' already", printable(name), step.kind));
         continue;
       }
       step.kind = name;
       step.at = node.key_positions[i];
       if (!value.is_map() && !value.is_null())
-        map.error(value.at, fmt::format("'{}': expected a mapping of parameters, got {}", printable(name), value.describe()));
+        map.error(value.at,
+                  fmt::format("'{}': expected a mapping of parameters, got {}", printable(name), value.describe()));
       step.params = param_tree(value);
       step.params.at = step.at;
     }
@@ -325,7 +338,9 @@ class Loader {
     tree.at = node.at;
     if (node.is_scalar()) {
       const auto value = yaml_to_json(node);
-      tree.kind = value.is_string() ? ParamTree::Kind::text : value.is_null() ? ParamTree::Kind::null : ParamTree::Kind::scalar;
+      tree.kind = value.is_string() ? ParamTree::Kind::text
+                  : value.is_null() ? ParamTree::Kind::null
+                                    : ParamTree::Kind::scalar;
       if (value.is_string())
         tree.text = {node.scalar, text_start(node)};
       else if (!value.is_null())
@@ -361,7 +376,8 @@ class Loader {
   // Signatures travel to the host as lines `id<TAB>pattern`.
   static std::string pattern_problem(const std::string& pattern) {
     if (pattern.empty()) return "an empty pattern matches every line";
-    if (pattern.find_first_of(std::string_view("\t\n\0", 3)) != pattern.npos) return "a pattern holds no tab, newline or NUL";
+    if (pattern.find_first_of(std::string_view("\t\n\0", 3)) != pattern.npos)
+      return "a pattern holds no tab, newline or NUL";
     regex_t compiled;
     const int status = regcomp(&compiled, pattern.c_str(), REG_EXTENDED | REG_NOSUB);
     if (status == 0) {
@@ -379,12 +395,14 @@ class Loader {
     for (const auto& check : playbook_.checks) ids.push_back(check.id);
     for (const auto& [check, caused, at] : causes_)
       if (std::find(ids.begin(), ids.end(), caused) == ids.end())
-        error(at, fmt::format("check {}: 'causes': there is no check '{}'{}", check, printable(caused), did_you_mean(caused, ids)));
+        error(at, fmt::format("check {}: 'causes': there is no check '{}'{}", check, printable(caused),
+                              did_you_mean(caused, ids)));
     std::vector<std::string> fixes;
     for (const auto& fix : playbook_.fixes) fixes.push_back(fix.id);
     for (const auto& [check, wanted, at] : wanted_fixes_)
       if (std::find(fixes.begin(), fixes.end(), wanted) == fixes.end())
-        error(at, fmt::format("check {}: 'fix': there is no fix '{}'{}", check, printable(wanted), did_you_mean(wanted, fixes)));
+        error(at, fmt::format("check {}: 'fix': there is no fix '{}'{}", check, printable(wanted),
+                              did_you_mean(wanted, fixes)));
     check_reads();
   }
 
@@ -393,13 +411,17 @@ class Loader {
     auto& probes = playbook_.probes;
     std::vector<std::string> ids;
     for (const auto& probe : probes) ids.push_back(probe.id);
-    const auto find = [&](const std::string& id) { return std::find_if(probes.begin(), probes.end(), [&](const Probe& p) { return p.id == id; }); };
+    const auto find = [&](const std::string& id) {
+      return std::find_if(probes.begin(), probes.end(), [&](const Probe& p) { return p.id == id; });
+    };
     for (const auto& [probe, read, at] : reads_) {
       const auto source = find(read);
       if (source == probes.end())
-        error(at, fmt::format("probe {}: 'reads': there is no probe '{}'{}", probe, printable(read), did_you_mean(read, ids)));
+        error(at, fmt::format("probe {}: 'reads': there is no probe '{}'{}", probe, printable(read),
+                              did_you_mean(read, ids)));
       else if (!source->reads.empty())
-        error(at, fmt::format("probe {}: 'reads': probe '{}' reads others itself; expected one that reads none", probe, read));
+        error(at, fmt::format("probe {}: 'reads': probe '{}' reads others itself; expected one that reads none", probe,
+                              read));
       else if (const auto reader = find(probe); reader != probes.end() && reader->level != source->level)
         error(at, fmt::format("probe {}: 'reads': probe '{}' runs at another level", probe, read));
     }

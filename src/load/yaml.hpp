@@ -9,8 +9,8 @@
 
 #include "trueup/result.hpp"
 
-// The one place that knows yaml-cpp: text in, a tree with positions out. Loaders read maps through YamlMap, which collects
-// every error instead of stopping at the first, and names unknown keys with the nearest right one.
+// The one place that knows yaml-cpp: text in, a tree with positions out. Loaders read maps through YamlMap, which
+// collects every error instead of stopping at the first, and names unknown keys with the nearest right one.
 
 namespace trueup {
 
@@ -48,7 +48,8 @@ using Errors = std::vector<Error>;
 /// Reads one mapping. Each getter marks its key as known; `finish()` reports the others.
 class YamlMap {
  public:
-  /// `what` names the thing in messages: "check disk.full". A node that is no mapping is reported (null counts as empty).
+  /// `what` names the thing in messages: "check disk.full". A node that is no mapping is reported (null counts as
+  /// empty).
   YamlMap(const YamlNode& node, std::string what, Errors& errors);
 
   /// The member, or null where it is missing or null.

@@ -41,14 +41,14 @@ HostDraft make_host_plan(const std::string& name, const PlanDraft& draft, const 
 /// A host for which no plan can be made. The findings that count are left out with it.
 HostPlan refused_plan(const std::string& name, std::string why, const PlanDraft& draft = {});
 
-/// Findings at warning or above that the host will still have: what the assessment of the predicted host says, without what
-/// the restart of a unit ends (a finding about a unit that starts anew, which today only follows from findings that are gone
-/// then), and with those of today whose check cannot be evaluated then.
+/// Findings at warning or above that the host will still have: what the assessment of the predicted host says, without
+/// what the restart of a unit ends (a finding about a unit that starts anew, which today only follows from findings
+/// that are gone then), and with those of today whose check cannot be evaluated then.
 std::vector<PlannedFinding> what_remains(const Assessment& today, const Assessment& predicted,
                                          const std::vector<Change>& changes);
 
-/// Puts what remains into the plan. A finding that was left out, and is gone then all the same, is cured by the steps for
-/// others.
+/// Puts what remains into the plan. A finding that was left out, and is gone then all the same, is cured by the steps
+/// for others.
 void foretell(HostPlan& plan, const Assessment& today, const Assessment& predicted,
               const std::vector<Change>& changes);
 

@@ -29,10 +29,11 @@ Bundle make_bundle(const std::vector<Probe>& probes, const std::vector<Signature
   for (const auto& probe : probes_at(probes, level)) {
     const auto index = bundle.probe_ids.size();
     const auto limit = std::chrono::ceil<std::chrono::seconds>(probe.limit).count();
-    settings += fmt::format("P{0}={1}\nL{0}={2} M{0}={3} D{0}={4} U{0}= F{0}= E{0}= O{0}=\n", index, shell_quote(probe.script), limit,
-                            probe.max_bytes + 1, shell_quote(join(probe.needs, " ")));
+    settings += fmt::format("P{0}={1}\nL{0}={2} M{0}={3} D{0}={4} U{0}= F{0}= E{0}= O{0}=\n", index,
+                            shell_quote(probe.script), limit, probe.max_bytes + 1, shell_quote(join(probe.needs, " ")));
     for (const auto& read : probe.reads)
-      if (const auto at = std::find(bundle.probe_ids.begin(), bundle.probe_ids.end(), read); at != bundle.probe_ids.end()) {
+      if (const auto at = std::find(bundle.probe_ids.begin(), bundle.probe_ids.end(), read);
+          at != bundle.probe_ids.end()) {
         const auto source = at - bundle.probe_ids.begin();
         settings += fmt::format("U{0}=\"$U{0} {1}\" F{1}={2}\n", index, source, shell_quote(read));
       }
@@ -45,13 +46,12 @@ Bundle make_bundle(const std::vector<Probe>& probes, const std::vector<Signature
     settings += fmt::format("TRUEUP_SIGNATURES={}\nexport TRUEUP_SIGNATURES\n", shell_quote(lines));
   }
   // `unset` first: a variable that was exported to us would stay so, and take the nonce to the probes.
-  bundle.script =
-      fmt::format("unset N\nN={} tag={} W={} host_limit={} count={} lifeline={}\n{}lib={}\n{}main\n", options.nonce,
-                  options.tag, options.workers, options.host_limit.count(), bundle.probe_ids.size(),
-                  options.lifeline ? "1" : "", settings,
-                  shell_quote(fmt::format("{}cache_places={}\n{}", kProbeLibrary, shell_quote(std::string(kCachePlaces)),
-                                          kConsumersLibrary)),
-                  kBundleScript);
+  bundle.script = fmt::format("unset N\nN={} tag={} W={} host_limit={} count={} lifeline={}\n{}lib={}\n{}main\n",
+                              options.nonce, options.tag, options.workers, options.host_limit.count(),
+                              bundle.probe_ids.size(), options.lifeline ? "1" : "", settings,
+                              shell_quote(fmt::format("{}cache_places={}\n{}", kProbeLibrary,
+                                                      shell_quote(std::string(kCachePlaces)), kConsumersLibrary)),
+                              kBundleScript);
   return bundle;
 }
 

@@ -108,7 +108,8 @@ void Heard::take_frame(std::string_view letter, std::string_view rest) {
   }
   if (!began) return garble("something came before its beginning");
   // The scheduler gives up on a probe whose output does not end; on a starved host that may still be on its way.
-  if (ended && (status == "timeout" || status == "stopped") && (letter == "o" || letter == "h" || letter == "e")) return;
+  if (ended && (status == "timeout" || status == "stopped") && (letter == "o" || letter == "h" || letter == "e"))
+    return;
   if (ended) return garble(letter == "x" ? "it ended twice" : "something came after its end");
   if (letter == "o" || letter == "h") {
     if (overflowed) return;

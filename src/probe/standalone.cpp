@@ -50,14 +50,16 @@ std::string make_standalone(const std::vector<Probe>& probes, const std::vector<
       "#   there, as root:  sh probe.sh > probe.out\n"
       "#   here:            trueup audit --from-output probe.out\n"
       "{}printf '%s\\n' '{}{} {} {} {}'; main\n",
-      version, duration_text(options.host_limit), body.substr(0, body.size() - std::string_view("main\n").size()), kMark,
-      kForm, options.nonce, digest_of(probes), probes.size());
+      version, duration_text(options.host_limit), body.substr(0, body.size() - std::string_view("main\n").size()),
+      kMark, kForm, options.nonce, digest_of(probes), probes.size());
 }
 
 Result<StandaloneOutput> read_standalone(std::string_view text, const std::string& file,
                                          const std::vector<Probe>& probes) {
   const auto line_of = [&](std::size_t offset) {
-    return SourcePos{file, static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n')) + 1, 0};
+    return SourcePos{
+        file, static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n')) + 1,
+        0};
   };
   const auto begin = text.find(kMark);
   if (begin == text.npos)
@@ -74,7 +76,8 @@ Result<StandaloneOutput> read_standalone(std::string_view text, const std::strin
                             shorten(printable(words.front()), 20), kForm),
                 line_of(begin));
   if (words.size() != 4 || !is_hex(words[1], 32) || !is_hex(words[2], 16))
-    return fail(ErrorKind::malformed, "expected 'trueup-output 1 NONCE DIGEST COUNT', got a damaged line", line_of(begin));
+    return fail(ErrorKind::malformed, "expected 'trueup-output 1 NONCE DIGEST COUNT', got a damaged line",
+                line_of(begin));
   if (words[2] != digest_of(probes))
     return fail(Error{ErrorKind::malformed,
                       fmt::format("the script that printed this asked {} other probes than the {} of these playbooks "
@@ -84,7 +87,8 @@ Result<StandaloneOutput> read_standalone(std::string_view text, const std::strin
                       {},
                       "read it with the trueup, the -p and the --deep that made the script, or run a new script"});
   if (const auto second = text.find(fmt::format("\n{}", kMark), end); second != text.npos)
-    return fail(ErrorKind::malformed, "a second output in one file; expected one file for each host", line_of(second + 1));
+    return fail(ErrorKind::malformed, "a second output in one file; expected one file for each host",
+                line_of(second + 1));
 
   FrameReader reader(probes, std::string(words[1]));
   reader.feed(text.substr(end));

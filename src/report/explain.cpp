@@ -182,10 +182,10 @@ void render_nothing(Page& page, const HostReport& host, const std::string& asked
         return asked.empty() || (gap.check == check && (about.empty() || gap.about.empty() || gap.about == about));
       });
   const auto what = asked.empty() ? std::string("no check") : printable(asked);
-  page.line(is_unknown ? fmt::format("{}: nothing was found, and not everything could be evaluated", printable(host.name))
-            : asked.empty()
-                ? fmt::format("{}: nothing to explain, every check holds or does not apply", printable(host.name))
-                : fmt::format("{}: {} holds, or does not apply", printable(host.name), what));
+  page.line(
+      is_unknown ? fmt::format("{}: nothing was found, and not everything could be evaluated", printable(host.name))
+      : asked.empty() ? fmt::format("{}: nothing to explain, every check holds or does not apply", printable(host.name))
+                      : fmt::format("{}: {} holds, or does not apply", printable(host.name), what));
   page.line();
 }
 

@@ -19,8 +19,8 @@ class Page {
 
   std::string paint(Paint paint, std::string_view text) const;
   void line(std::string_view text = {});
-  /// `label` once, `text` beside it, wrapped at words within the width, later lines `hang` columns further in. A list item
-  /// hangs from its dash.
+  /// `label` once, `text` beside it, wrapped at words within the width, later lines `hang` columns further in. A list
+  /// item hangs from its dash.
   void paragraph(std::string_view label, std::string_view text, std::size_t hang = 0);
   /// The same with colours of its own.
   void paragraph(std::string_view label, Paint label_paint, std::string_view text, Paint text_paint);

@@ -36,7 +36,8 @@ std::string_view trim_end(std::string_view text) {
 }
 
 const ProbeOutput* find_output(const std::vector<ProbeOutput>& outputs, std::string_view id) {
-  const auto found = std::find_if(outputs.begin(), outputs.end(), [&](const ProbeOutput& output) { return output.id == id; });
+  const auto found =
+      std::find_if(outputs.begin(), outputs.end(), [&](const ProbeOutput& output) { return output.id == id; });
   return found == outputs.end() ? nullptr : &*found;
 }
 
@@ -68,7 +69,9 @@ HostWork make_work(std::size_t host, HostWork::Goal goal, std::vector<Probe> fir
   work.nonce = tools.nonce;
   work.reconnect_for = settings.reconnect_for;
   work.audit = tools.audit;
-  work.assess = [&tools, host](HostProbing probing, HostReport& report) { return tools.assess(host, std::move(probing), report); };
+  work.assess = [&tools, host](HostProbing probing, HostReport& report) {
+    return tools.assess(host, std::move(probing), report);
+  };
   work.say = [&tools, host](std::string_view line) { tools.say(host, line); };
   work.keep = settings.keep;
   return {std::move(work), goal, std::move(first), expected.cures, expected.remaining};
@@ -111,7 +114,13 @@ class Application {
  public:
   Application(const std::vector<Host>& hosts, const std::vector<const HostPlan*>& plans, const ApplySettings& settings,
               const WorkTools& tools)
-      : hosts_(hosts), plans_(plans), settings_(settings), tools_(tools), works_(hosts.size()), steps_(hosts.size()), drained_(hosts.size()) {
+      : hosts_(hosts),
+        plans_(plans),
+        settings_(settings),
+        tools_(tools),
+        works_(hosts.size()),
+        steps_(hosts.size()),
+        drained_(hosts.size()) {
     report_.hosts.resize(hosts.size());
   }
 
@@ -192,7 +201,8 @@ class Application {
         result.hint = probing.error->hint;
         return std::nullopt;
       }
-      if (const auto* used = find_output(probing.outputs, "used"); used != nullptr && used->output.starts_with("used")) {
+      if (const auto* used = find_output(probing.outputs, "used");
+          used != nullptr && used->output.starts_with("used")) {
         result = refusal("used", fmt::format("plan {} was applied here before", settings_.plan));
         result.hint = "a plan is good for one apply: make a new one, and look at what it shows";
         tools_.say(host, fmt::format("refused: {}", result.why));
@@ -229,8 +239,8 @@ class Application {
         for (const auto host : group.hosts)
           if (std::erase(chosen, host) > 0) {
             again = true;
-            report_.hosts[host] = refusal(
-                "group", fmt::format("group {} is changed as a whole, and {} is not begun", group.name, hosts_[*missing].name));
+            report_.hosts[host] = refusal("group", fmt::format("group {} is changed as a whole, and {} is not begun",
+                                                               group.name, hosts_[*missing].name));
           }
       }
     }
@@ -263,7 +273,8 @@ class Application {
     if (!tools_.after_host) return;
     std::vector<std::pair<std::size_t, std::future<Result<void>>>> programs;
     for (const auto host : chosen)
-      if (const auto outcome = report_.hosts[host].outcome; outcome == WorkOutcome::verified || outcome == WorkOutcome::put_back)
+      if (const auto outcome = report_.hosts[host].outcome;
+          outcome == WorkOutcome::verified || outcome == WorkOutcome::put_back)
         programs.emplace_back(
             host, std::async(std::launch::async, [this, host, outcome] { return tools_.after_host(host, outcome); }));
     for (auto& [host, program] : programs)
@@ -297,8 +308,9 @@ class Application {
       report_.hosts[host] = refusal("planned", to_string(calls.error()));
       return;
     }
-    works_[host] = std::make_unique<HostWork>(make_work(host, HostWork::Goal::apply, *std::move(calls),
-                                                        {HostWork::Goal::apply, run.cures, run.remaining}, settings_, tools_));
+    works_[host] =
+        std::make_unique<HostWork>(make_work(host, HostWork::Goal::apply, *std::move(calls),
+                                             {HostWork::Goal::apply, run.cures, run.remaining}, settings_, tools_));
   }
 
   // Of an atomic group all are new, or all are old.
@@ -306,7 +318,9 @@ class Application {
     std::vector<std::size_t> to_undo;
     for (const auto& group : settings_.policy.groups) {
       if (!group.atomic || settings_.keep) continue;
-      const auto is_ours = [&](std::size_t host) { return std::find(chosen.begin(), chosen.end(), host) != chosen.end(); };
+      const auto is_ours = [&](std::size_t host) {
+        return std::find(chosen.begin(), chosen.end(), host) != chosen.end();
+      };
       const auto is_new = [&](std::size_t host) {
         return is_ours(host) && (report_.hosts[host].outcome == WorkOutcome::verified ||
                                  report_.hosts[host].outcome == WorkOutcome::unverified);
@@ -316,7 +330,8 @@ class Application {
       if (failed == group.hosts.end()) continue;
       for (const auto host : group.hosts) {
         if (!is_new(host) || std::find(to_undo.begin(), to_undo.end(), host) != to_undo.end()) continue;
-        tools_.say(host, fmt::format("group {} is changed as a whole, and {} failed: undoing", group.name, hosts_[*failed].name));
+        tools_.say(host, fmt::format("group {} is changed as a whole, and {} failed: undoing", group.name,
+                                     hosts_[*failed].name));
         works_[host] = std::make_unique<HostWork>(make_work(host, HostWork::Goal::undo, {}, {}, settings_, tools_));
         to_undo.push_back(host);
       }
@@ -325,7 +340,8 @@ class Application {
     report_.stopped = work_on(hosts_, to_undo, works_, tools_);
     for (const auto host : to_undo) {
       report_.hosts[host] = works_[host]->result();
-      if (report_.hosts[host].why.empty()) report_.hosts[host].why = "its group is changed as a whole, and another of it failed";
+      if (report_.hosts[host].why.empty())
+        report_.hosts[host].why = "its group is changed as a whole, and another of it failed";
     }
   }
 
@@ -344,12 +360,14 @@ class Application {
 Result<std::vector<Probe>> inspect_calls(const HostPlan& plan, const ApplySettings& settings) {
   Probe used;
   used.id = "used";
-  used.script = fmt::format("[ ! -e {} ] || echo used", shell_quote(fmt::format("{}/used/{}", settings.state, settings.plan)));
+  used.script =
+      fmt::format("[ ! -e {} ] || echo used", shell_quote(fmt::format("{}/used/{}", settings.state, settings.plan)));
   std::vector<Probe> probes = {std::move(used)};
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const auto* kind = settings.find_action(plan.steps[i].kind);
     if (kind == nullptr)
-      return fail(ErrorKind::refused, fmt::format("step {}: there is no action '{}' here", i + 1, printable(plan.steps[i].kind)));
+      return fail(ErrorKind::refused,
+                  fmt::format("step {}: there is no action '{}' here", i + 1, printable(plan.steps[i].kind)));
     const auto script = kind->inspect(Params::parse(plan.steps[i].params));
     Probe probe;
     probe.id = step_id(i);
@@ -398,15 +416,17 @@ Result<std::vector<RunStep>> render_steps(const HostPlan& plan, const std::vecto
     if (!change) return fail(with_context(std::move(change.error()), where));
     if (!change->refused.empty())
       return fail(ErrorKind::refused, fmt::format("{}: {}", where, join(change->refused, "; ")));
-    if (!change->needed) return fail(ErrorKind::refused, fmt::format("{}: there is nothing to do, which is not what the plan says", where));
+    if (!change->needed)
+      return fail(ErrorKind::refused,
+                  fmt::format("{}: there is nothing to do, which is not what the plan says", where));
     steps.push_back({step.kind, object, step.inspected, kind.inspect(params), kind.apply(params, *change),
                      kind.verify(params, *change), kind.undo(params, *change), kind.prune(params, *change)});
   }
   return steps;
 }
 
-WorkReport apply_plan(const std::vector<Host>& hosts, const std::vector<const HostPlan*>& plans, const ApplySettings& settings,
-                      const WorkTools& tools) {
+WorkReport apply_plan(const std::vector<Host>& hosts, const std::vector<const HostPlan*>& plans,
+                      const ApplySettings& settings, const WorkTools& tools) {
   return Application(hosts, plans, settings, tools).run();
 }
 
@@ -426,7 +446,8 @@ WorkReport continue_run(const std::vector<Host>& hosts, const std::vector<Contin
     report.stopped = work_on(hosts, batch.hosts, works, tools);
     for (const auto host : batch.hosts) {
       report.hosts[host] = works[host]->result();
-      const bool is_wanted = continuations[host].goal == HostWork::Goal::undo && report.hosts[host].outcome == WorkOutcome::put_back;
+      const bool is_wanted =
+          continuations[host].goal == HostWork::Goal::undo && report.hosts[host].outcome == WorkOutcome::put_back;
       progress[host] = is_wanted ? HostProgress::done : progress_of(report.hosts[host]);
       if (progress[host] == HostProgress::waiting) progress[host] = HostProgress::untouched;
     }
@@ -436,7 +457,8 @@ WorkReport continue_run(const std::vector<Host>& hosts, const std::vector<Contin
 }
 
 std::vector<HostRuns> look_at_runs(const std::vector<Host>& hosts, const std::vector<std::string>& runs,
-                                   const ApplySettings& settings, const WorkTools& tools, std::optional<Error>& stopped) {
+                                   const ApplySettings& settings, const WorkTools& tools,
+                                   std::optional<Error>& stopped) {
   std::vector<HostRuns> found(hosts.size());
   stopped = ask_once(hosts, settings, tools, [&](std::size_t, const RunCall& call) { return look_call(call, runs); },
                      [&](std::size_t host, const Result<ProbeOutput>& output) {
@@ -450,31 +472,38 @@ std::vector<HostRuns> look_at_runs(const std::vector<Host>& hosts, const std::ve
 }
 
 std::vector<HostPruned> prune_runs(const std::vector<Host>& hosts, const std::vector<std::vector<std::string>>& runs,
-                                   const ApplySettings& settings, const WorkTools& tools, std::optional<Error>& stopped) {
+                                   const ApplySettings& settings, const WorkTools& tools,
+                                   std::optional<Error>& stopped) {
   std::vector<HostPruned> pruned(hosts.size());
-  stopped = ask_once(hosts, settings, tools, [&](std::size_t host, const RunCall& call) { return prune_call(call, runs[host]); },
-                     [&](std::size_t host, const Result<ProbeOutput>& output) {
-                       auto read = output.and_then(read_pruned);
-                       if (read)
-                         pruned[host].runs = *std::move(read);
-                       else
-                         pruned[host].error = std::move(read.error());
-                     });
+  stopped = ask_once(
+      hosts, settings, tools, [&](std::size_t host, const RunCall& call) { return prune_call(call, runs[host]); },
+      [&](std::size_t host, const Result<ProbeOutput>& output) {
+        auto read = output.and_then(read_pruned);
+        if (read)
+          pruned[host].runs = *std::move(read);
+        else
+          pruned[host].error = std::move(read.error());
+      });
   return pruned;
 }
 
 int exit_status(const WorkReport& report, bool rolled_back) {
   const auto any = [&](auto&& is) { return std::any_of(report.hosts.begin(), report.hosts.end(), is); };
-  const auto has = [&](WorkOutcome outcome) { return any([&](const WorkResult& host) { return host.outcome == outcome; }); };
+  const auto has = [&](WorkOutcome outcome) {
+    return any([&](const WorkResult& host) { return host.outcome == outcome; });
+  };
   if (has(WorkOutcome::stuck) || has(WorkOutcome::interrupted)) return 7;
   const bool unreached = any([](const WorkResult& host) { return host.code == "unreachable"; });
-  if (any([](const WorkResult& host) { return host.outcome == WorkOutcome::failed && host.code != "unreachable"; })) return 6;
+  if (any([](const WorkResult& host) { return host.outcome == WorkOutcome::failed && host.code != "unreachable"; }))
+    return 6;
   if (!rolled_back && has(WorkOutcome::put_back)) return 6;
   if (report.stopped && report.stopped->kind == ErrorKind::interrupted) return 130;
   if (report.stopped && report.stopped->kind == ErrorKind::internal) return 1;
   if (has(WorkOutcome::refused)) return 8;
   if (report.stopped) return 124;
-  if (unreached || report.hosts.empty() || has(WorkOutcome::unverified) || has(WorkOutcome::at_work) || has(WorkOutcome::not_begun)) return 4;
+  if (unreached || report.hosts.empty() || has(WorkOutcome::unverified) || has(WorkOutcome::at_work) ||
+      has(WorkOutcome::not_begun))
+    return 4;
   return 0;
 }
 

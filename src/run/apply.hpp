@@ -29,8 +29,8 @@ struct WorkTools {
   std::function<void(std::size_t host, std::string_view)> say;
   std::shared_ptr<const ProbeLoad> audit;
   std::function<std::optional<Error>(std::size_t host, HostProbing, HostReport&)> assess;
-  /// Before the first and after the last thing done on a host: a program on the controller. Null: none. Called side by side.
-  /// Whether the host has one.
+  /// Before the first and after the last thing done on a host: a program on the controller. Null: none. Called side by
+  /// side. Whether the host has one.
   std::function<Result<bool>(std::size_t host)> before_host;
   std::function<Result<void>(std::size_t host, WorkOutcome outcome)> after_host;
 };
@@ -55,8 +55,8 @@ struct WorkReport {
   std::string why_no_more;       ///< why the batches ended with hosts that were not begun; empty: they did not
 };
 
-/// What a host is asked before anything is done: whether the plan was used there (`used`), and one probe per step, `step-NN`.
-/// Errors: an action that is not known here.
+/// What a host is asked before anything is done: whether the plan was used there (`used`), and one probe per step,
+/// `step-NN`. Errors: an action that is not known here.
 Result<std::vector<Probe>> inspect_calls(const HostPlan& plan, const ApplySettings& settings);
 /// Lines of one and not of the other, as `- LINE` and `+ LINE`. Empty: they are the same, the ends of both apart.
 std::vector<std::string> changed_lines(std::string_view planned, std::string_view found);
@@ -66,8 +66,8 @@ Result<std::vector<RunStep>> render_steps(const HostPlan& plan, const std::vecto
                                           const ApplySettings& settings, std::vector<std::string>& changes);
 
 /// Batch by batch: inspect, before_host, run, audit, after_host. `plans`: one for each of `hosts`.
-WorkReport apply_plan(const std::vector<Host>& hosts, const std::vector<const HostPlan*>& plans, const ApplySettings& settings,
-                      const WorkTools& tools);
+WorkReport apply_plan(const std::vector<Host>& hosts, const std::vector<const HostPlan*>& plans,
+                      const ApplySettings& settings, const WorkTools& tools);
 
 /// What is to be done with a run on one host.
 struct Continuation {
@@ -84,14 +84,16 @@ struct HostRuns {
   std::vector<RunOnHost> runs;
 };
 std::vector<HostRuns> look_at_runs(const std::vector<Host>& hosts, const std::vector<std::string>& runs,
-                                   const ApplySettings& settings, const WorkTools& tools, std::optional<Error>& stopped);
+                                   const ApplySettings& settings, const WorkTools& tools,
+                                   std::optional<Error>& stopped);
 /// Removes what is kept to undo them. By run: why it was kept; empty: it is gone.
 struct HostPruned {
   std::optional<Error> error;
   std::map<std::string, std::string> runs;
 };
 std::vector<HostPruned> prune_runs(const std::vector<Host>& hosts, const std::vector<std::vector<std::string>>& runs,
-                                   const ApplySettings& settings, const WorkTools& tools, std::optional<Error>& stopped);
+                                   const ApplySettings& settings, const WorkTools& tools,
+                                   std::optional<Error>& stopped);
 
 /// The contract of docs/exit-status.md: 7, 6, 130, 8, 124, 4, 0. `rolled_back`: being put back is what was asked for.
 int exit_status(const WorkReport& report, bool rolled_back);

@@ -31,12 +31,14 @@ Environment read_environment(const Auditor& auditor, std::vector<ProbeOutput>& o
 /// Whether each probe said something, be it that the fact is absent or cannot be known.
 bool answered_all(const std::vector<ProbeOutput>& outputs);
 
-/// Environment -> derived facts -> findings: the rest of `report`, whose environment is set. Error: as of `assess_host`.
+/// Environment -> derived facts -> findings: the rest of `report`, whose environment is set. Error: as of
+/// `assess_host`.
 std::optional<Error> judge_host(const Auditor& auditor, const std::vector<DeclaredConsumer>& consumers,
                                 HostReport& report);
 
 /// Raw outputs -> environment -> derived facts -> findings, into `report`. A host on which a check took too long is
-/// not judged, and its error names the check. Returns that error where it happened on so many hosts that the run must end.
+/// not judged, and its error names the check. Returns that error where it happened on so many hosts that the run must
+/// end.
 std::optional<Error> assess_host(const Auditor& auditor, const Host& host, HostProbing probing, HostReport& report);
 
 }  // namespace trueup

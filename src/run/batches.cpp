@@ -16,7 +16,8 @@ bool holds(const std::vector<std::size_t>& hosts, std::size_t host) {
 }
 
 /// `host` and all that wait and must go with it, however its atomic groups overlap.
-std::vector<std::size_t> together_with(std::size_t host, const BatchPolicy& policy, const std::vector<HostProgress>& hosts) {
+std::vector<std::size_t> together_with(std::size_t host, const BatchPolicy& policy,
+                                       const std::vector<HostProgress>& hosts) {
   std::vector<std::size_t> together = {host};
   for (std::size_t i = 0; i < together.size(); ++i)
     for (const auto& group : policy.groups) {
@@ -44,7 +45,8 @@ const GroupRule* full_group(const BatchPolicy& policy, const std::vector<HostPro
 }
 
 /// All hosts below a group.
-void gather_hosts(const Inventory& inventory, const std::string& name, std::set<std::string>& groups, std::set<std::string>& hosts) {
+void gather_hosts(const Inventory& inventory, const std::string& name, std::set<std::string>& groups,
+                  std::set<std::string>& hosts) {
   if (!groups.insert(name).second) return;
   for (const auto& group : inventory.groups) {
     if (group.name != name) continue;
@@ -55,9 +57,11 @@ void gather_hosts(const Inventory& inventory, const std::string& name, std::set<
 
 }  // namespace
 
-std::vector<GroupRule> group_rules(const Inventory& inventory, const std::vector<Host>& hosts, std::vector<Error>& errors) {
+std::vector<GroupRule> group_rules(const Inventory& inventory, const std::vector<Host>& hosts,
+                                   std::vector<Error>& errors) {
   std::vector<GroupRule> rules;
-  const auto wrong = [&](const Group& group, std::string_view name, std::string_view expected, const nlohmann::json& value) {
+  const auto wrong = [&](const Group& group, std::string_view name, std::string_view expected,
+                         const nlohmann::json& value) {
     errors.push_back(Error{ErrorKind::malformed,
                            fmt::format("group {}: '{}': expected {}, found {}", group.name, name, expected,
                                        printable(value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace))),
@@ -92,7 +96,9 @@ std::vector<GroupRule> group_rules(const Inventory& inventory, const std::vector
 
 Batch next_batch(const BatchPolicy& policy, const std::vector<HostProgress>& hosts, std::size_t batches) {
   Batch batch;
-  const auto count = [&](HostProgress what) { return static_cast<std::size_t>(std::count(hosts.begin(), hosts.end(), what)); };
+  const auto count = [&](HostProgress what) {
+    return static_cast<std::size_t>(std::count(hosts.begin(), hosts.end(), what));
+  };
   const auto waiting = count(HostProgress::waiting);
   if (waiting == 0) return batch;
   const auto failed = count(HostProgress::put_back) + count(HostProgress::away);

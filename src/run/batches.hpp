@@ -26,9 +26,10 @@ struct BatchPolicy {
   std::vector<GroupRule> groups;
 };
 
-/// Of an inventory's groups those with the variables `max_unavailable` (a whole number) or `atomic` (true or false), for these
-/// hosts. Errors: a value of another kind.
-std::vector<GroupRule> group_rules(const Inventory& inventory, const std::vector<Host>& hosts, std::vector<Error>& errors);
+/// Of an inventory's groups those with the variables `max_unavailable` (a whole number) or `atomic` (true or false),
+/// for these hosts. Errors: a value of another kind.
+std::vector<GroupRule> group_rules(const Inventory& inventory, const std::vector<Host>& hosts,
+                                   std::vector<Error>& errors);
 
 /// What became of a host so far.
 enum class HostProgress {
@@ -44,8 +45,8 @@ struct Batch {
   std::string stop;  ///< why no more are begun though some wait; empty: go on, or nothing is left
 };
 
-/// Which hosts are next. `batches`: those so far in which anything was done. A host that cannot go now, since its group has too
-/// many away, is left for later; where that holds of all that wait, that is the reason to stop.
+/// Which hosts are next. `batches`: those so far in which anything was done. A host that cannot go now, since its group
+/// has too many away, is left for later; where that holds of all that wait, that is the reason to stop.
 Batch next_batch(const BatchPolicy& policy, const std::vector<HostProgress>& hosts, std::size_t batches);
 
 }  // namespace trueup

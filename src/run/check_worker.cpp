@@ -28,8 +28,8 @@
 #include "check/gather.hpp"
 
 // To the worker:   length '\n' facts (JSON text)
-// From the worker: lines. First one `error` line (JSON) for each mistake, then `ready` or `failed`. For each host: `N` when
-// check N begins, `N JSON` for each result of it, at last `done`, or `failed WHY`.
+// From the worker: lines. First one `error` line (JSON) for each mistake, then `ready` or `failed`. For each host: `N`
+// when check N begins, `N JSON` for each result of it, at last `done`, or `failed WHY`.
 
 namespace trueup {
 namespace {
@@ -55,7 +55,8 @@ std::string dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// --- The worker's side ------------------------------------------------------------------------------------------------
+// --- The worker's side
+// ------------------------------------------------------------------------------------------------
 
 // Buffered, because most checks take microseconds; flushed when a check begins, so that the other side knows which.
 class Output {
@@ -155,7 +156,8 @@ void confine(int fd, pid_t parent, std::size_t memory_bytes) {
 
 }  // namespace
 
-// --- Our side -----------------------------------------------------------------------------------------------------------
+// --- Our side
+// -----------------------------------------------------------------------------------------------------------
 
 struct CheckWorker::State {
   std::vector<Check> checks;
@@ -189,8 +191,8 @@ struct CheckWorker::State {
     const int status = reap();
     // Without memory libjq aborts or, in 1.6, reads through a null pointer.
     if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-      return fmt::format("ran out of memory (more than {}) or crashed libjq (signal {})", size_text(limits.memory_bytes),
-                         WTERMSIG(status));
+      return fmt::format("ran out of memory (more than {}) or crashed libjq (signal {})",
+                         size_text(limits.memory_bytes), WTERMSIG(status));
     if (WIFSIGNALED(status)) return "was killed";
     return fmt::format("ended with status {}", WEXITSTATUS(status));
   }
@@ -208,7 +210,8 @@ struct CheckWorker::State {
         return Wait::line;
       }
       searched = buffer.size();
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
       if (left <= 0) return Wait::late;
       pollfd wanted{fd, POLLIN, 0};
       const int ready = ::poll(&wanted, 1, static_cast<int>(std::min<long>(left, 60'000)));
@@ -329,11 +332,14 @@ Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono:
   for (std::string line;;) {
     const auto got = state_->next_line(line, deadline);
     if (got == State::Wait::late)
-      return fail(state_->stop_at(check, ErrorKind::internal,
-                                  fmt::format("was still at work when the {} for all checks of a host were over; its expressions may never end", duration_text(limit))));
+      return fail(state_->stop_at(
+          check, ErrorKind::internal,
+          fmt::format("was still at work when the {} for all checks of a host were over; its expressions may never end",
+                      duration_text(limit))));
     if (got == State::Wait::closed) return fail(state_->stop_at(check, ErrorKind::internal, state_->death()));
     if ((received += line.size()) > state_->limits.answer_bytes)
-      return fail(state_->stop_at(check, ErrorKind::internal, fmt::format("gives more than {}", size_text(state_->limits.answer_bytes))));
+      return fail(state_->stop_at(check, ErrorKind::internal,
+                                  fmt::format("gives more than {}", size_text(state_->limits.answer_bytes))));
     if (line == kDone) {
       state_->lost_in_a_row = 0;
       return gatherer.finish();

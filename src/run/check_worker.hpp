@@ -13,8 +13,8 @@
 namespace trueup {
 
 /// Compiles and evaluates checks in a process of its own, so that an expression that never ends, eats memory or crashes
-/// libjq costs that process and nothing else. The process has no environment variables, no open files but the line to us,
-/// can open none, and dies with us.
+/// libjq costs that process and nothing else. The process has no environment variables, no open files but the line to
+/// us, can open none, and dies with us.
 class CheckWorker {
  public:
   struct Limits {
@@ -36,9 +36,9 @@ class CheckWorker {
   CheckWorker(CheckWorker&&) noexcept;
   CheckWorker& operator=(CheckWorker&&) noexcept;
 
-  /// `facts`: environment_to_json plus `derived`. Error: all checks together took longer than `limit` on this host, or one
-  /// ended the process; the id of the check is in the message. The next call starts another process: one host's facts cost
-  /// no other host its judgement. Until it `is_spent`: then every call gives the last error.
+  /// `facts`: environment_to_json plus `derived`. Error: all checks together took longer than `limit` on this host, or
+  /// one ended the process; the id of the check is in the message. The next call starts another process: one host's
+  /// facts cost no other host its judgement. Until it `is_spent`: then every call gives the last error.
   Result<Assessment> assess(const nlohmann::json& facts, std::chrono::milliseconds limit) const;
 
   /// So many processes were lost that it is the checks' fault, not the hosts': the run must end, with what it has.

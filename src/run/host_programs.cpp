@@ -23,14 +23,16 @@ Result<std::vector<std::string>> read_argv(const nlohmann::json& value) {
     for (const auto& word : value)
       if (word.is_string()) argv.push_back(word.get<std::string>());
   if (argv.empty() || argv.size() != value.size())
-    return fail(ErrorKind::malformed, fmt::format("expected a list of texts, a program and its arguments; found {}", shown(value)));
+    return fail(ErrorKind::malformed,
+                fmt::format("expected a list of texts, a program and its arguments; found {}", shown(value)));
   if (argv.front().front() != '/')
-    return fail(ErrorKind::malformed, fmt::format("expected the program's absolute path, found '{}'", printable(argv.front())));
+    return fail(ErrorKind::malformed,
+                fmt::format("expected the program's absolute path, found '{}'", printable(argv.front())));
   return argv;
 }
 
-Result<void> run_around(const char* what, const std::vector<std::string>& argv, const HostPrograms& programs, const Host& host,
-                        const std::string& run, std::vector<std::string> variables) {
+Result<void> run_around(const char* what, const std::vector<std::string>& argv, const HostPrograms& programs,
+                        const Host& host, const std::string& run, std::vector<std::string> variables) {
   variables.push_back("TRUEUP_HOST=" + host.name);
   variables.push_back("TRUEUP_ADDRESS=" + host.address);
   variables.push_back("TRUEUP_RUN=" + run);
@@ -41,7 +43,8 @@ Result<void> run_around(const char* what, const std::vector<std::string>& argv, 
 
 }  // namespace
 
-std::vector<HostPrograms> host_programs(const Inventory& inventory, const std::vector<Host>& hosts, std::vector<Error>& errors) {
+std::vector<HostPrograms> host_programs(const Inventory& inventory, const std::vector<Host>& hosts,
+                                        std::vector<Error>& errors) {
   std::vector<HostPrograms> all(hosts.size());
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     const auto vars = inventory.vars.find(hosts[i].name);
@@ -79,9 +82,11 @@ Result<bool> run_before_host(const HostPrograms& programs, const Host& host, con
   return true;
 }
 
-Result<void> run_after_host(const HostPrograms& programs, const Host& host, const std::string& run, WorkOutcome outcome) {
+Result<void> run_after_host(const HostPrograms& programs, const Host& host, const std::string& run,
+                            WorkOutcome outcome) {
   if (programs.after.empty()) return {};
-  return run_around("after_host program", programs.after, programs, host, run, {fmt::format("TRUEUP_OUTCOME={}", to_string(outcome))});
+  return run_around("after_host program", programs.after, programs, host, run,
+                    {fmt::format("TRUEUP_OUTCOME={}", to_string(outcome))});
 }
 
 }  // namespace trueup

@@ -22,7 +22,8 @@ bool holds(const std::vector<std::string>& keys, const std::string& key) {
 }
 
 const ProbeOutput* output_of(const HostProbing& probing, std::string_view id) {
-  const auto found = std::find_if(probing.outputs.begin(), probing.outputs.end(), [&](const auto& o) { return o.id == id; });
+  const auto found =
+      std::find_if(probing.outputs.begin(), probing.outputs.end(), [&](const auto& o) { return o.id == id; });
   return found == probing.outputs.end() ? nullptr : &*found;
 }
 
@@ -111,7 +112,8 @@ Call HostWork::begin(Clock::time_point now) {
   return last_ = Call{settings_.audit, {}, {}};
 }
 
-Call HostWork::ask(Phase phase, std::vector<Probe> probes, std::chrono::milliseconds limit, std::chrono::milliseconds pause) {
+Call HostWork::ask(Phase phase, std::vector<Probe> probes, std::chrono::milliseconds limit,
+                   std::chrono::milliseconds pause) {
   Playbook playbook;
   playbook.probes = std::move(probes);
   phase_ = phase;
@@ -149,7 +151,8 @@ Result<std::optional<Call>> HostWork::next(HostProbing probing, Clock::time_poin
     case Phase::marking: break;
   }
   const auto* output = output_of(probing, "mark");
-  const auto answer = output == nullptr ? Result<CallAnswer>(fail(ErrorKind::internal, "no answer")) : read_answer(*output);
+  const auto answer =
+      output == nullptr ? Result<CallAnswer>(fail(ErrorKind::internal, "no answer")) : read_answer(*output);
   if (answer && answer->words == "verified") return finish(WorkOutcome::verified, "");
   return finish(WorkOutcome::unverified, fmt::format("the audit agrees, but the host could not be told: {}",
                                                      answer ? answer->words : to_string(answer.error())));
@@ -172,7 +175,8 @@ Result<std::optional<Call>> HostWork::lost(Error error, Clock::time_point now) {
     return follow(5s);
   }
   // That the host does not want us any more is no accident of the network.
-  const bool is_refused = error.kind == ErrorKind::auth || error.kind == ErrorKind::host_key || error.kind == ErrorKind::escalation;
+  const bool is_refused =
+      error.kind == ErrorKind::auth || error.kind == ErrorKind::host_key || error.kind == ErrorKind::escalation;
   if (is_refused || now - heard_ >= settings_.reconnect_for) {
     abandon(error);
     return std::nullopt;
@@ -195,7 +199,8 @@ void HostWork::abandon(const Error& why) {
 
 std::optional<Call> HostWork::started(const HostProbing& probing) {
   const auto* output = output_of(probing, phase_ == Phase::starting && goal_ == Goal::apply ? "start" : "continue");
-  const auto answer = output == nullptr ? Result<CallAnswer>(fail(ErrorKind::internal, "no answer")) : read_answer(*output);
+  const auto answer =
+      output == nullptr ? Result<CallAnswer>(fail(ErrorKind::internal, "no answer")) : read_answer(*output);
   if (!answer) {
     // It may have begun all the same.
     start_was_lost_ = answer.error();
@@ -204,7 +209,8 @@ std::optional<Call> HostWork::started(const HostProbing& probing) {
   }
   if (answer->kind == CallAnswer::Kind::refused) {
     result_.code = answer->code;
-    if (phase_ == Phase::turning_back) return finish(WorkOutcome::stuck, fmt::format("{}; and not undone: {}", why_turned_, answer->words));
+    if (phase_ == Phase::turning_back)
+      return finish(WorkOutcome::stuck, fmt::format("{}; and not undone: {}", why_turned_, answer->words));
     const bool others = answer->code == "lock-held" || answer->code == "left-behind" || answer->code == "used" ||
                         answer->code == "later-run" || answer->code == "kubernetes";
     return finish(others ? WorkOutcome::refused : WorkOutcome::failed, answer->words);
@@ -217,17 +223,21 @@ std::optional<Call> HostWork::started(const HostProbing& probing) {
 
 std::optional<Call> HostWork::followed(const HostProbing& probing) {
   const auto* output = output_of(probing, "follow");
-  auto runs = output == nullptr ? Result<std::vector<RunOnHost>>(fail(ErrorKind::internal, "no answer")) : read_runs(*output);
+  auto runs =
+      output == nullptr ? Result<std::vector<RunOnHost>>(fail(ErrorKind::internal, "no answer")) : read_runs(*output);
   if (!runs) {
     // The state directory is no longer ours to read, or the call was ended: the host is there, the run cannot be seen.
     if (losses_ == 0 && runs.error().kind != ErrorKind::refused) {
       losses_ = 1;
       return again(5s);
     }
-    return finish(WorkOutcome::at_work, to_string(runs.error()), fmt::format("`trueup status {}` tells", settings_.call.run));
+    return finish(WorkOutcome::at_work, to_string(runs.error()),
+                  fmt::format("`trueup status {}` tells", settings_.call.run));
   }
   if (runs->empty()) {
-    if (start_was_lost_) return finish(WorkOutcome::failed, fmt::format("it did not begin: {}", to_string(*start_was_lost_)), start_was_lost_->hint);
+    if (start_was_lost_)
+      return finish(WorkOutcome::failed, fmt::format("it did not begin: {}", to_string(*start_was_lost_)),
+                    start_was_lost_->hint);
     return finish(WorkOutcome::interrupted, "the host no longer has the run");
   }
   const auto& run = runs->front();
@@ -254,7 +264,8 @@ std::optional<Call> HostWork::ended(RunState state) {
   switch (state) {
     case RunState::applied:
       if (goal_ == Goal::undo) break;
-      if (!why_turned_.empty()) return finish(WorkOutcome::stuck, fmt::format("{}; and not undone", why_turned_), commands);
+      if (!why_turned_.empty())
+        return finish(WorkOutcome::stuck, fmt::format("{}; and not undone", why_turned_), commands);
       if (!settings_.audit) return finish(WorkOutcome::unverified, "not looked at");
       settings_.say("looking at the host again");
       phase_ = Phase::auditing;
@@ -263,11 +274,13 @@ std::optional<Call> HostWork::ended(RunState state) {
       if (goal_ == Goal::undo) break;
       return finish(WorkOutcome::verified, "");
     case RunState::undone: return finish(WorkOutcome::put_back, !why_turned_.empty() ? why_turned_ : because);
-    case RunState::stuck: return finish(WorkOutcome::stuck, because, fmt::format("once the cause is gone, {}", commands));
+    case RunState::stuck:
+      return finish(WorkOutcome::stuck, because, fmt::format("once the cause is gone, {}", commands));
     case RunState::interrupted:
     case RunState::running: break;
   }
-  return finish(WorkOutcome::interrupted, "nothing works on the run any more, and it did not end; was the host restarted?", commands);
+  return finish(WorkOutcome::interrupted,
+                "nothing works on the run any more, and it did not end; was the host restarted?", commands);
 }
 
 Result<std::optional<Call>> HostWork::audited(HostProbing probing) {
@@ -287,7 +300,8 @@ Result<std::optional<Call>> HostWork::audited(HostProbing probing) {
 std::optional<Call> HostWork::turn_back(std::string why) {
   why_turned_ = fmt::format("all steps are done, but {}", why);
   if (settings_.keep)
-    return finish(WorkOutcome::stuck, why_turned_, fmt::format("kept as was asked for; `trueup rollback {}`", settings_.call.run));
+    return finish(WorkOutcome::stuck, why_turned_,
+                  fmt::format("kept as was asked for; `trueup rollback {}`", settings_.call.run));
   settings_.say(fmt::format("{}: undoing", why_turned_));
   return ask(Phase::turning_back, {continue_call(call(), Continue::undo)}, 60s + kAround);
 }

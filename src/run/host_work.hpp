@@ -38,8 +38,8 @@ struct Comparison {
   friend bool operator==(const Comparison&, const Comparison&) = default;
 };
 
-/// A finding that the plan predicts to remain is neither still there nor unexpected. A host that was not audited as a whole
-/// answers for none of its checks.
+/// A finding that the plan predicts to remain is neither still there nor unexpected. A host that was not audited as a
+/// whole answers for none of its checks.
 Comparison compare_with_plan(const std::vector<std::string>& cures, const std::vector<std::string>& remaining,
                              const HostReport& after);
 
@@ -65,9 +65,9 @@ struct WorkSettings {
   bool keep = false;                          ///< what failed is left as it is
 };
 
-/// Leads one host through its run, call by call: start (or resume, or undo), follow to the end, audit, compare, and mark as
-/// verified or undo. Every call is a login of its own: a connection that is lost is simply asked for again. Pure but for what
-/// the settings bring in.
+/// Leads one host through its run, call by call: start (or resume, or undo), follow to the end, audit, compare, and
+/// mark as verified or undo. Every call is a login of its own: a connection that is lost is simply asked for again.
+/// Pure but for what the settings bring in.
 class HostWork {
  public:
   using Clock = std::chrono::steady_clock;
@@ -93,7 +93,8 @@ class HostWork {
  private:
   enum class Phase { starting, following, auditing, marking, turning_back };
 
-  Call ask(Phase phase, std::vector<Probe> probes, std::chrono::milliseconds limit, std::chrono::milliseconds pause = {});
+  Call ask(Phase phase, std::vector<Probe> probes, std::chrono::milliseconds limit,
+           std::chrono::milliseconds pause = {});
   Call follow(std::chrono::milliseconds pause = {});
   Call again(std::chrono::milliseconds pause);
   std::optional<Call> finish(WorkOutcome outcome, std::string why, std::string hint = {});

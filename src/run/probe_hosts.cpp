@@ -228,7 +228,8 @@ class Run {
   Awaitable<HostProbing> probe(Task& task) {
     co_await asio::this_coro::throw_if_cancelled(false);
     const auto& host = hosts_[task.host];
-    Watch watch(co_await asio::this_coro::executor, task.signal, task.call.host_timeout.value_or(options_.host_timeout));
+    Watch watch(co_await asio::this_coro::executor, task.signal,
+                task.call.host_timeout.value_or(options_.host_timeout));
     const Lent<Watch> lent(task.watch, watch);
     if (stopped_) watch.stop(*stopped_);
 
@@ -493,13 +494,14 @@ class Transports {
 
 }  // namespace
 
-std::optional<Error> probe_hosts(const std::vector<Host>& hosts, const Playbook& playbook, const ProbingOptions& options,
-                                 const OnHost& on_host, const OnProgress& on_progress) {
+std::optional<Error> probe_hosts(const std::vector<Host>& hosts, const Playbook& playbook,
+                                 const ProbingOptions& options, const OnHost& on_host, const OnProgress& on_progress) {
   return probe_hosts_over(Transports(options).by_host(), hosts, playbook, options, on_host, on_progress);
 }
 
-std::optional<Error> call_hosts(const std::vector<Host>& hosts, const std::vector<Call>& first, const ProbingOptions& options,
-                                const OnAnswer& on_answer, const OnProgress& on_progress) {
+std::optional<Error> call_hosts(const std::vector<Host>& hosts, const std::vector<Call>& first,
+                                const ProbingOptions& options, const OnAnswer& on_answer,
+                                const OnProgress& on_progress) {
   return call_hosts_over(Transports(options).by_host(), hosts, first, options, on_answer, on_progress);
 }
 

@@ -48,14 +48,15 @@ using OnProgress = std::function<void(const Progress&)>;
 
 using OnHost = std::function<std::optional<Error>(HostProbing)>;
 
-/// Connects to each host, sends its bundle(s), gathers outputs. Calls `on_host` once per host, on this thread, in the order
-/// in which they end, and `on_progress` a few times a second. An error that `on_host` returns stops the run. SIGINT and SIGTERM stop admission, end what runs, and report the
-/// rest as interrupted. Returns why the run ended early, if it did.
-std::optional<Error> probe_hosts(const std::vector<Host>& hosts, const Playbook& playbook, const ProbingOptions& options,
-                                 const OnHost& on_host, const OnProgress& on_progress);
+/// Connects to each host, sends its bundle(s), gathers outputs. Calls `on_host` once per host, on this thread, in the
+/// order in which they end, and `on_progress` a few times a second. An error that `on_host` returns stops the run.
+/// SIGINT and SIGTERM stop admission, end what runs, and report the rest as interrupted. Returns why the run ended
+/// early, if it did.
+std::optional<Error> probe_hosts(const std::vector<Host>& hosts, const Playbook& playbook,
+                                 const ProbingOptions& options, const OnHost& on_host, const OnProgress& on_progress);
 
-/// The probes of a playbook as they travel: together where one account does it all, else by level. Made once for all hosts
-/// that get the same.
+/// The probes of a playbook as they travel: together where one account does it all, else by level. Made once for all
+/// hosts that get the same.
 struct ProbeLoad {
   explicit ProbeLoad(const Playbook& playbook);
   std::vector<std::string> order;
@@ -70,17 +71,18 @@ struct Call {
   std::optional<std::chrono::milliseconds> host_timeout;  ///< instead of that of the options
 };
 
-/// What a host is asked after it answered; nothing: no more. An error stops the run. After a stop nothing more is asked,
-/// whatever is returned.
+/// What a host is asked after it answered; nothing: no more. An error stops the run. After a stop nothing more is
+/// asked, whatever is returned.
 using OnAnswer = std::function<Result<std::optional<Call>>(HostProbing)>;
 
-/// As probe_hosts(), with one call after another to each host, each a login of its own: `first` holds those that they begin
-/// with. A host that is stopped between two calls answers with the error that stopped it.
-std::optional<Error> call_hosts(const std::vector<Host>& hosts, const std::vector<Call>& first, const ProbingOptions& options,
-                                const OnAnswer& on_answer, const OnProgress& on_progress);
+/// As probe_hosts(), with one call after another to each host, each a login of its own: `first` holds those that they
+/// begin with. A host that is stopped between two calls answers with the error that stopped it.
+std::optional<Error> call_hosts(const std::vector<Host>& hosts, const std::vector<Call>& first,
+                                const ProbingOptions& options, const OnAnswer& on_answer,
+                                const OnProgress& on_progress);
 
-/// SIGINT, SIGTERM and SIGHUP wait while it lives, for the next probe_hosts() or call_hosts() to answer them: between two of these the
-/// program has things to put in order.
+/// SIGINT, SIGTERM and SIGHUP wait while it lives, for the next probe_hosts() or call_hosts() to answer them: between
+/// two of these the program has things to put in order.
 class SignalsHeld {
  public:
   SignalsHeld();

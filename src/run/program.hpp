@@ -18,9 +18,9 @@ struct Program {
   std::size_t bytes = 64U << 20U;              ///< of its output
 };
 
-/// What it prints. It runs with our working directory and nothing on its input; when its time or its output is over the limit,
-/// it and what it started are killed. Errors: not_found, io (no file, not executable, others could write it, could not be
-/// started), timeout, limit, malformed (it failed: status and the end of its standard error).
+/// What it prints. It runs with our working directory and nothing on its input; when its time or its output is over the
+/// limit, it and what it started are killed. Errors: not_found, io (no file, not executable, others could write it,
+/// could not be started), timeout, limit, malformed (it failed: status and the end of its standard error).
 Result<std::string> run_program(const Program& program);
 
 }  // namespace trueup

@@ -160,8 +160,8 @@ class Transaction {
   const std::string& path_;
 };
 
-/// Made empty where it is not there, and for its owner alone: SQLite would make it as the umask says, and its journal gets
-/// the mode that the file has.
+/// Made empty where it is not there, and for its owner alone: SQLite would make it as the umask says, and its journal
+/// gets the mode that the file has.
 Result<void> make_private(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
   if (file < 0) return system_failed(path);
@@ -180,7 +180,8 @@ Result<void> make_private(const std::string& path) {
 
 /// In one transaction, so that of two that find it old one brings it up to date and the other finds it done.
 Result<void> bring_up_to_date(sqlite3* handle, const std::string& path) {
-  // In this order another that makes the schema meanwhile is never taken for a stranger: first come tables, then numbers.
+  // In this order another that makes the schema meanwhile is never taken for a stranger: first come tables, then
+  // numbers.
   const auto tables = number_of(handle, path, "SELECT count(*) FROM sqlite_master");
   if (!tables) return fail(tables.error());
   const auto version = number_of(handle, path, "PRAGMA user_version");

@@ -36,8 +36,8 @@ struct Pipe {
 };
 Result<Pipe> make_pipe();
 
-/// A regular file, opened so that nothing in its place (a FIFO, a terminal) can make us wait. Errors: not_found, or io with
-/// the system's text; `not a regular file`.
+/// A regular file, opened so that nothing in its place (a FIFO, a terminal) can make us wait. Errors: not_found, or io
+/// with the system's text; `not a regular file`.
 Result<Descriptor> open_file(const std::string& path);
 
 /// All that is left to read. Errors: io with the system's text; limit, for more than `most_bytes`.

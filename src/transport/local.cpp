@@ -56,7 +56,8 @@ Result<pid_t> spawn_shell(std::string command, const Descriptor& in, const Descr
 
 class LocalChannel final : public Channel {
  public:
-  LocalChannel(Watch& watch, asio::posix::stream_descriptor any, pid_t pid, Descriptor in, Descriptor out, Descriptor err)
+  LocalChannel(Watch& watch, asio::posix::stream_descriptor any, pid_t pid, Descriptor in, Descriptor out,
+               Descriptor err)
       : watch_(watch), any_(std::move(any)), pid_(pid), in_(std::move(in)), out_(std::move(out)), err_(std::move(err)) {
     for (const auto* fd : {&in_, &out_, &err_}) ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
     listen(EPOLL_CTL_ADD, out_, EPOLLIN);

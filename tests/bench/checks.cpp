@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
     });
     const auto each = whole / static_cast<double>(hosts);
     if (one == 0) one = each;
-    fmt::print("{:>6}  {:>9.3f} ms  {:>9.3f} ms  {:>9.3f} ms  {:>14.1f}\n", hosts, median(deriving), median(judging), each,
-               whole / one);
+    fmt::print("{:>6}  {:>9.3f} ms  {:>9.3f} ms  {:>9.3f} ms  {:>14.1f}\n", hosts, median(deriving), median(judging),
+               each, whole / one);
   }
 }

@@ -491,8 +491,9 @@ TEST_CASE("secrets stay on the host", "[integration][probe]") {
   'password: hunter2' '--hf-token=hf_abcdefghijkl --x' "KeyError: 'name'" \
   "{'api_key': 'S3'}" "api_key=['S3', 'S4'] x" 'https://u:S3/x@h/p' 'https://h/x?sig=S3&b=S4 x' 'the password is S3 x' \
   'SGLANG_AUTH=S3' 'VLLM_PWD=S3' 'token eyJhbGciOi.S3.abc x' | redact)"),
-         probe("arguments",
-               R"(printf '%s\n' '/v/bin/python -m sglang.launch_server --model-path a/B-3 --tp 8 --host 0.0.0.0 --log-level info' \
+         probe(
+             "arguments",
+             R"(printf '%s\n' '/v/bin/python -m sglang.launch_server --model-path a/B-3 --tp 8 --host 0.0.0.0 --log-level info' \
   '/v/bin/vllm serve a/B --api-key k1 k2 --served-model-name a b --hf-token= X --dtype=bfloat16' \
   'curl -H Authorization: Bearer abc -u user:pa55 https://u:p@h/x?sig=12 --header "Cookie: a=b" -k x' \
   "/usr/bin/bash -c export MY=abc CUDA_HOME=/c; exec /v/python -u -m vllm.api --model /m/x?s=1 --auth user:x" \

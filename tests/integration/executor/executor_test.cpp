@@ -13,8 +13,9 @@
 #include "support/bundle_process.hpp"
 #include "support/catch.hpp"
 
-// Whole runs on this machine, as a host would do them, below a directory of their own; the steps are small, and what they do is
-// seen. Between any two things that the executor does it is killed, by tools of the same names that stand before the real ones.
+// Whole runs on this machine, as a host would do them, below a directory of their own; the steps are small, and what
+// they do is seen. Between any two things that the executor does it is killed, by tools of the same names that stand
+// before the real ones.
 
 using namespace trueup;
 using namespace trueup::test;
@@ -92,7 +93,8 @@ class World {
     made.object = "path " + at;
     made.expected = "content=old\n";
     made.inspect.text = fmt::format("printf 'content=%s\\n' \"$(cat {})\"\n", at);
-    made.apply.text = fmt::format("echo apply {0} ${{TRUEUP_RESUMED:-0}} >>{1}/log\n{2}{3}", number, path_.string(), put("half"), put("new"));
+    made.apply.text = fmt::format("echo apply {0} ${{TRUEUP_RESUMED:-0}} >>{1}/log\n{2}{3}", number, path_.string(),
+                                  put("half"), put("new"));
     made.verify.text = fmt::format("[ \"$(cat {})\" = new ]\n", at);
     made.undo.text = fmt::format("echo undo {} >>{}/log\n{}", number, path_.string(), put("old"));
     return made;
@@ -216,7 +218,8 @@ exec {2} "$@"
 
 std::vector<std::string> events_of(const RunJournal& journal) {
   std::vector<std::string> events;
-  for (const auto& event : journal.events) events.push_back(event.event + (event.step ? fmt::format(" {}", event.step) : " " + event.detail));
+  for (const auto& event : journal.events)
+    events.push_back(event.event + (event.step ? fmt::format(" {}", event.step) : " " + event.detail));
   return events;
 }
 
@@ -251,7 +254,8 @@ TEST_CASE("a run is applied, seen, verified, rolled back and pruned", "[integrat
     CHECK(world.is("old", 2));
     CHECK(world.carry_on(Continue::undo).words == "already undone");
     CHECK(read_answer(world.ask({verified_call(world.call())}).back())->code == "not-applied");
-    CHECK(read_pruned(world.ask({prune_call(world.call(), {"run-1"})}).back()) == std::map<std::string, std::string>{{"run-1", ""}});
+    CHECK(read_pruned(world.ask({prune_call(world.call(), {"run-1"})}).back()) ==
+          std::map<std::string, std::string>{{"run-1", ""}});
     CHECK(world.look().empty());
     CHECK(world.log().back() == "prune");
     CHECK(world.carry_on(Continue::undo).code == "no-run");
@@ -274,13 +278,14 @@ TEST_CASE("a step that fails is undone with those before it, unless they are kep
       CHECK(journal.why_step == 2);
       CHECK(journal.why == "apply ended with status 5: E: password=*** is wrong");
       if (!keep) {
-        CHECK(events_of(journal) == Events{"start apply", "begin 1", "done 1", "begin 2", "failed 2", "undo 2", "undone 2",
-                                           "undo 1", "undone 1", "end undone"});
+        CHECK(events_of(journal) == Events{"start apply", "begin 1", "done 1", "begin 2", "failed 2", "undo 2",
+                                           "undone 2", "undo 1", "undone 1", "end undone"});
         CHECK(world.is("old", 3));
         CHECK(world.look().front().outputs.empty() == false);
         continue;
       }
-      CHECK(events_of(journal) == Events{"start apply", "begin 1", "done 1", "begin 2", "failed 2", "stuck 2", "end stuck"});
+      CHECK(events_of(journal) ==
+            Events{"start apply", "begin 1", "done 1", "begin 2", "failed 2", "stuck 2", "end stuck"});
       CHECK(world.file(1) == "new");
       // What stood in its way is gone: on it goes, and the first step is not done again.
       write(world.state() / "runs/run-1/step/02/apply", run.steps[2].apply.text);
@@ -300,7 +305,8 @@ TEST_CASE("a host that is no longer as planned is not touched", "[integration][e
     write(world.path() / "2", "other");
     CHECK(world.start(run).words == "started");
     const auto journal = world.follow();
-    CHECK(events_of(journal) == Events{"start apply", "begin 1", "done 1", "changed 2", "undo 1", "undone 1", "end undone"});
+    CHECK(events_of(journal) ==
+          Events{"start apply", "begin 1", "done 1", "changed 2", "undo 1", "undone 1", "end undone"});
     CHECK(journal.why == "expected 'content=old', found 'content=other'");
     CHECK(world.file(1) == "old");
     CHECK(world.file(2) == "other");
@@ -387,12 +393,14 @@ TEST_CASE("one run at a time; a lock that was left behind is told from one that 
     std::vector<CallAnswer> answers(2);
     {
       World& shared = world;
-      std::vector<Probe> both = {continue_call(shared.call(), Continue::resume), continue_call(shared.call(), Continue::resume)};
+      std::vector<Probe> both = {continue_call(shared.call(), Continue::resume),
+                                 continue_call(shared.call(), Continue::resume)};
       both[1].id = "continue-2";
       const auto outputs = shared.ask(both);
       for (std::size_t i = 0; i < 2; ++i) answers[i] = *read_answer(outputs[i]);
     }
-    const auto started = std::count_if(answers.begin(), answers.end(), [](const auto& answer) { return answer.words == "started"; });
+    const auto started =
+        std::count_if(answers.begin(), answers.end(), [](const auto& answer) { return answer.words == "started"; });
     CHECK(started == 1);
     write(world.path() / "go", "");
     CHECK(world.follow().state == RunState::applied);
@@ -450,7 +458,8 @@ TEST_CASE("a directory that others could have made is refused", "[integration][e
     });
 }
 
-TEST_CASE("a full disk stops a run before it touches anything, and does not silence its journal", "[integration][executor]") {
+TEST_CASE("a full disk stops a run before it touches anything, and does not silence its journal",
+          "[integration][executor]") {
   for (const auto& shell : shells()) {
     CAPTURE(shell.name);
     World world(shell);
@@ -495,7 +504,8 @@ TEST_CASE("a journal that is garbage stops nothing and starts nothing", "[integr
   CHECK_FALSE(fs::exists(world.path() / "x"));
 }
 
-TEST_CASE("wherever it is killed, a run ends old or new, and what is done is not done again", "[integration][executor][slow]") {
+TEST_CASE("wherever it is killed, a run ends old or new, and what is done is not done again",
+          "[integration][executor][slow]") {
   for (const auto& shell : shells())
     for (const auto death : {Death::executor, Death::all})
       for (const bool fails : {false, true}) {

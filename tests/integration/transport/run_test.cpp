@@ -183,7 +183,8 @@ TEST_CASE("a signal in the middle ends the run and every process of ours", "[int
   const Sshd sshd;
   TemporaryDirectory directory;
   const auto with_ssh = GENERATE(false, true);
-  const auto [signal, times] = GENERATE(std::pair(SIGINT, 1), std::pair(SIGINT, 2), std::pair(SIGTERM, 1), std::pair(SIGHUP, 1));
+  const auto [signal, times] =
+      GENERATE(std::pair(SIGINT, 1), std::pair(SIGINT, 2), std::pair(SIGTERM, 1), std::pair(SIGHUP, 1));
   CAPTURE(with_ssh, signal, times);
   const auto pid_file = directory.file("pid");
   Playbook playbook;
@@ -377,14 +378,15 @@ TEST_CASE("a stop reaches a host between two calls", "[integration][run]") {
   options.deadline = 50ms;
   const Call call{std::make_shared<const ProbeLoad>(Playbook{}), {}, {}};
   std::vector<Error> errors;
-  const auto stopped = call_hosts_over([&](const Host&) -> Transport& { return refusing; }, many_hosts(1), {call}, options,
-                                       [&](HostProbing probing) -> Result<std::optional<Call>> {
-                                         errors.push_back(*probing.error);
-                                         auto again = call;
-                                         again.pause = 1h;
-                                         return again;
-                                       },
-                                       {});
+  const auto stopped =
+      call_hosts_over([&](const Host&) -> Transport& { return refusing; }, many_hosts(1), {call}, options,
+                      [&](HostProbing probing) -> Result<std::optional<Call>> {
+                        errors.push_back(*probing.error);
+                        auto again = call;
+                        again.pause = 1h;
+                        return again;
+                      },
+                      {});
   REQUIRE(stopped);
   REQUIRE(errors.size() == 2);
   CHECK(errors[0].kind != ErrorKind::timeout);
@@ -397,7 +399,8 @@ TEST_CASE("signals that were held back are answered by the next run", "[integrat
   CHECK_FALSE(SignalsHeld::is_pending());
   raise(SIGINT);
   CHECK(SignalsHeld::is_pending());
-  const auto stopped = probe_hosts_over([&](const Host&) -> Transport& { return hanging; }, many_hosts(2), {}, {}, {}, {});
+  const auto stopped =
+      probe_hosts_over([&](const Host&) -> Transport& { return hanging; }, many_hosts(2), {}, {}, {}, {});
   REQUIRE(stopped);
   CHECK(stopped->kind == ErrorKind::interrupted);
   CHECK_FALSE(SignalsHeld::is_pending());

@@ -83,8 +83,25 @@ TEST_CASE("every cut of a journal says no more than what stood there before", "[
 
 TEST_CASE("any bytes are a journal", "[unit][action][journal][property]") {
   std::mt19937 random(7);
-  const std::vector<std::string> words = {"start", "apply", "begin", "01", "99", "100", "-1", "00", "done", "end", "applied", " ",
-                                          "\n", "\n", std::string(1, '\0'), "\xff", "99999999999999999999999", "verified", "stuck"};
+  const std::vector<std::string> words = {"start",
+                                          "apply",
+                                          "begin",
+                                          "01",
+                                          "99",
+                                          "100",
+                                          "-1",
+                                          "00",
+                                          "done",
+                                          "end",
+                                          "applied",
+                                          " ",
+                                          "\n",
+                                          "\n",
+                                          std::string(1, '\0'),
+                                          "\xff",
+                                          "99999999999999999999999",
+                                          "verified",
+                                          "stuck"};
   for (int round = 0; round < 2000; ++round) {
     std::string text;
     for (int i = 0; i < 40; ++i) text += words[random() % words.size()] + (random() % 2 ? " " : "");
@@ -141,9 +158,10 @@ TEST_CASE("answers of a host", "[unit][action]") {
 }
 
 TEST_CASE("runs of a host", "[unit][action]") {
-  const auto runs = read_runs(answered(
-      "lock yes run=b ...\nrun a\nlives no\nabout run=a\nabout plan=p\nstep 01 file path /etc/x y\njournal 100 start apply\n"
-      "journal 101 end undone\nrun b\nlives yes\njournal 100 start apply\noutput 01.apply E: no\x1b[2J\n"));
+  const auto runs = read_runs(
+      answered("lock yes run=b ...\nrun a\nlives no\nabout run=a\nabout plan=p\nstep 01 file path /etc/x y\njournal "
+               "100 start apply\n"
+               "journal 101 end undone\nrun b\nlives yes\njournal 100 start apply\noutput 01.apply E: no\x1b[2J\n"));
   REQUIRE(runs);
   REQUIRE(runs->size() == 2);
   CHECK((*runs)[0].journal.state == RunState::undone);

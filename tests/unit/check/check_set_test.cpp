@@ -52,7 +52,8 @@ std::vector<std::string> keys(const Assessment& assessment) {
 
 std::vector<std::string> whys(const Assessment& assessment) {
   std::vector<std::string> result;
-  for (const auto& entry : assessment.not_evaluated) result.push_back(entry.check + "@" + entry.about + ": " + entry.why);
+  for (const auto& entry : assessment.not_evaluated)
+    result.push_back(entry.check + "@" + entry.about + ": " + entry.why);
   return result;
 }
 
@@ -87,10 +88,11 @@ TEST_CASE("a check goes through its items and reports those that fail", "[unit][
 }
 
 TEST_CASE("unknown is neither a pass nor a finding", "[unit][check]") {
-  const auto a = assess(check("needs-caches", "true", ", needs: [gpus, caches]") +
-                        check("no-value", "null", ", unknown_because: 'driver {{ .driver.loaded }} does not tell'") +
-                        check("cap", ".item.compute_cap | ver_ge(\"9.0\")", ", for_each: '.gpus[]', about: .item.name") +
-                        check("not-here", "false", ", when: '.gpus == []'") + check("when-null", "false", ", when: 'null'"));
+  const auto a =
+      assess(check("needs-caches", "true", ", needs: [gpus, caches]") +
+             check("no-value", "null", ", unknown_because: 'driver {{ .driver.loaded }} does not tell'") +
+             check("cap", ".item.compute_cap | ver_ge(\"9.0\")", ", for_each: '.gpus[]', about: .item.name") +
+             check("not-here", "false", ", when: '.gpus == []'") + check("when-null", "false", ", when: 'null'"));
   CHECK(a.findings.empty());
   CHECK(a.held == 1);
   CHECK(a.not_applicable == 1);
@@ -123,13 +125,14 @@ TEST_CASE("an error in an expression costs that item of that check only", "[unit
 TEST_CASE("a text that fails does not hide its finding", "[unit][check]") {
   const auto a = assess(check("c", "false", ", evidence: ['{{ .gpus }}', 'x {{ error(\"y\") }}', '{{ [] }}']"));
   REQUIRE(a.findings.size() == 1);
-  CHECK(a.findings.front().evidence ==
-        Texts{"{{error: expected one value, got array}}", "x {{error: y}}", "{{error: expected one value, got array}}"});
+  CHECK(a.findings.front().evidence == Texts{"{{error: expected one value, got array}}", "x {{error: y}}",
+                                             "{{error: expected one value, got array}}"});
 }
 
 TEST_CASE("findings are linked to what explains them", "[unit][check][causes]") {
   const std::string about_unit = ", for_each: '.services[]', about: .item.unit";
-  const auto a = assess(check("symptom", "false", about_unit) + check("cause", ".item.state == \"active\"", about_unit + ", causes: [symptom]") +
+  const auto a = assess(check("symptom", "false", about_unit) +
+                        check("cause", ".item.state == \"active\"", about_unit + ", causes: [symptom]") +
                         check("base", "false", ", causes: [cause]") + check("other", "false"));
   CHECK(keys(a) == Texts{"symptom@b.service", "base", "  cause@a.service", "  symptom@a.service", "other"});
   CHECK(a.findings[3].caused_by == Texts{"cause@a.service"});
@@ -160,7 +163,8 @@ TEST_CASE("what a host can blow up is capped", "[unit][check][limits]") {
   auto host = facts();
   host["gpus"] = json::array();
   for (int i = 0; i < 10'050; ++i) host["gpus"].push_back({{"index", i}, {"name", std::string(5000, 'x')}});
-  const auto a = assess(check("c", "false", ", for_each: '.gpus[]', evidence: ['{{ .gpus[].index }}', '{{ .item.name }}']"), host);
+  const auto a =
+      assess(check("c", "false", ", for_each: '.gpus[]', evidence: ['{{ .gpus[].index }}', '{{ .item.name }}']"), host);
   CHECK(a.findings.size() == 1000);
   CHECK(whys(a) == Texts{"c@: more than 1000 findings; the others were left out",
                          "c@: more than 10000 items; the others were not looked at"});
@@ -276,8 +280,10 @@ fixes:
   CHECK(all[0].fit == Proposal::Fit::yes);
   REQUIRE(all[0].steps.size() == 2);
   CHECK(all[0].steps[0].kind == "file");
-  CHECK(json::parse(all[0].steps[0].params) ==
-        json({{"path", "/x"}, {"mode", 420}, {"keep", true}, {"env", {{"A", 2}, {"B", json::array({"x", facts()["gpus"]})}}}}));
+  CHECK(json::parse(all[0].steps[0].params) == json({{"path", "/x"},
+                                                     {"mode", 420},
+                                                     {"keep", true},
+                                                     {"env", {{"A", 2}, {"B", json::array({"x", facts()["gpus"]})}}}}));
   CHECK(all[0].steps[1] == ProposedStep{"service", R"({"unit":"a.service"})"});
   CHECK(all[1] == Proposal{"other", "o", Proposal::Fit::no, "it does not fit here", {}});
   CHECK(all[2] == Proposal{"tidy", "tidy /data", Proposal::Fit::no, "/data has room", {}});
@@ -302,11 +308,16 @@ TEST_CASE("what a fix cannot tell is no proposal", "[unit][check][fix]") {
 TEST_CASE("a fix is given the best cure of the library that the check looked at", "[unit][check][fix]") {
   auto of = facts();
   const auto alternative = [](const char* verdict, const char* cuda) {
-    return json{{"change", "c"}, {"verdict", verdict}, {"why", ""}, {"cuda", cuda}, {"toolkit", ""}, {"set", {{"A", "b"}}}, {"unset", json::array()}, {"caches", {"/c1", "/c2"}}};
+    return json{{"change", "c"},          {"verdict", verdict},      {"why", ""},
+                {"cuda", cuda},           {"toolkit", ""},           {"set", {{"A", "b"}}},
+                {"unset", json::array()}, {"caches", {"/c1", "/c2"}}};
   };
   of["derived"]["resolutions"] = {
       {{"consumer", "unit a"}, {"library", "triton"}, {"alternatives", {alternative("proper", "1.0")}}},
-      {{"consumer", "unit a"}, {"library", "flashinfer"}, {"alternatives", {alternative("stop_gap", "12.9"), alternative("proper", "13.0"), alternative("proper", "13.1")}}},
+      {{"consumer", "unit a"},
+       {"library", "flashinfer"},
+       {"alternatives",
+        {alternative("stop_gap", "12.9"), alternative("proper", "13.0"), alternative("proper", "13.1")}}},
       {{"consumer", "unit b"}, {"library", "flashinfer"}, {"alternatives", json::array()}}};
   const auto playbook = test::playbook(R"(
 checks:
@@ -335,13 +346,18 @@ fixes:
 }
 
 TEST_CASE("wrong expressions of a fix are found at their place", "[unit][check][fix]") {
-  CHECK(fix_errors("fixes:\n  tidy: {title: '{{ .item.mont }}', steps: [{file: {path: '{{ $advice.cud }}'}}]}\n" + kOther) ==
-        Texts{"p.yaml:6:26: fix tidy: title: '.item' has no field 'mont'; did you mean 'mount'? (with what check disk.full gives it)",
-              "p.yaml:6:70: fix tidy: file.path: '$advice' has no field 'cud'; did you mean 'cuda'? (with what check disk.full gives it)"});
-  CHECK(fix_errors("fixes:\n  tidy: {title: t, steps: [{file: {path: 'a{{ .each.index | nosuch }}'}, for_each: '.gpus[]'}]}\n" + kOther) ==
-        Texts{"p.yaml:6:61: fix tidy: file.path: nosuch/0 is not defined"});
+  CHECK(fix_errors("fixes:\n  tidy: {title: '{{ .item.mont }}', steps: [{file: {path: '{{ $advice.cud }}'}}]}\n" +
+                   kOther) == Texts{"p.yaml:6:26: fix tidy: title: '.item' has no field 'mont'; did you mean 'mount'? "
+                                    "(with what check disk.full gives it)",
+                                    "p.yaml:6:70: fix tidy: file.path: '$advice' has no field 'cud'; did you mean "
+                                    "'cuda'? (with what check disk.full gives it)"});
+  CHECK(
+      fix_errors(
+          "fixes:\n  tidy: {title: t, steps: [{file: {path: 'a{{ .each.index | nosuch }}'}, for_each: '.gpus[]'}]}\n" +
+          kOther) == Texts{"p.yaml:6:61: fix tidy: file.path: nosuch/0 is not defined"});
   CHECK(fix_errors("fixes:\n  tidy: {title: t, steps: [{file: {path: '{{ $ENV.HOME }}'}}]}\n" + kOther).size() == 1);
-  CHECK(fix_errors("fixes:\n  tidy: {title: t, when: '{{ true }}', steps: [{file: {path: '{{ .each }}'}}]}\n" + kOther).size() == 2);
+  CHECK(fix_errors("fixes:\n  tidy: {title: t, when: '{{ true }}', steps: [{file: {path: '{{ .each }}'}}]}\n" + kOther)
+            .size() == 2);
   // Checks are given no advice.
   const auto playbook = test::playbook("checks:\n" + check("a", "$advice") + "fixes:\n" + kOther);
   std::vector<Error> errors;

@@ -136,8 +136,9 @@ TEST_CASE("the next start is foretold from the unit, not from the process that r
   service["process_env"] = service["unit_env"];
   service["unit_env"]["FLASHINFER_CUDA_ARCH_LIST"] = "12.0a";
   const auto running = judged(facts, "flashinfer");
-  CHECK_THAT(running.next_start, ContainsSubstring("starts with other variables (FLASHINFER_CUDA_ARCH_LIST = 12.0a, now "
-                                                   "not set) and works, with a catch"));
+  CHECK_THAT(running.next_start,
+             ContainsSubstring("starts with other variables (FLASHINFER_CUDA_ARCH_LIST = 12.0a, now "
+                               "not set) and works, with a catch"));
 }
 
 TEST_CASE("a pin reaches processes and declared consumers as well", "[unit][derive][what_if]") {
@@ -153,7 +154,8 @@ TEST_CASE("a pin reaches processes and declared consumers as well", "[unit][deri
   CHECK(changed[1].env.empty());
 }
 
-TEST_CASE("every broken recorded host gets alternatives that are judged and explained", "[property][derive][alternatives]") {
+TEST_CASE("every broken recorded host gets alternatives that are judged and explained",
+          "[property][derive][alternatives]") {
   for (const auto& path : test::cases_in("derive", ".json")) {
     const auto c = test::derive_case(path.stem().string());
     const auto environment = environment_from_json(c.facts).value();

@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-// On that host 8 x 9.0, driver 580.95.05, /usr/local/cuda -> 12.8 since 2026-05, Python 3.12 with torch 2.9.1+cu130, SGLang
-// 0.5.9 and Triton 3.5.1 of 2026-10-31, in a service of root's that runs.
+// On that host 8 x 9.0, driver 580.95.05, /usr/local/cuda -> 12.8 since 2026-05, Python 3.12 with torch 2.9.1+cu130,
+// SGLang 0.5.9 and Triton 3.5.1 of 2026-10-31, in a service of root's that runs.
 constexpr std::int64_t kPackages = 1793408000;
 constexpr std::int64_t kNow = 1796000000;
 
@@ -141,7 +141,8 @@ TEST_CASE("a link that moved is not seen by ninja, as long as it is what names t
 
 TEST_CASE("a module of another CUDA runtime is told by what it is linked to", "[unit][derive][caches]") {
   for (const auto& [kind, path, rule] :
-       {std::tuple{"torch_extensions", "/root/.cache/torch_extensions/py312_cu130/ops", "cache.torch.foreign_cudart risk"},
+       {std::tuple{"torch_extensions", "/root/.cache/torch_extensions/py312_cu130/ops",
+                   "cache.torch.foreign_cudart risk"},
         std::tuple{"tvm_ffi", "/root/.cache/tvm-ffi/sgl_kernel_jit_norm_0123", "cache.sgl.foreign_cudart risk"}}) {
     CAPTURE(kind);
     CHECK(rules(host(), {module(kind, path, {{"needed", {"libcudart.so.12"}}})}) == Rules{rule});

@@ -153,7 +153,8 @@ TEST_CASE("a unit of a user's own systemd is one consumer, by its name", "[unit]
   CHECK(moved_to("/user.slice/user-1000.slice/user@1000.service/init.scope").size() == 3);
 }
 
-TEST_CASE("a pin reaches all processes of a user's unit, and how it starts next is not known", "[unit][derive][what_if]") {
+TEST_CASE("a pin reaches all processes of a user's unit, and how it starts next is not known",
+          "[unit][derive][what_if]") {
   const auto environment = environment_from_json(test::derive_case("user-unit").facts).value();
   const auto changed =
       with_change(environment, SetVariable{"user unit vllm.service of alice", "CUDA_HOME", "/usr/local/cuda-13.0"});
@@ -192,8 +193,8 @@ TEST_CASE("pinning 13.0 cures every recorded SM 12.x host whose only fault is th
       return each.library == "flashinfer" && (each.reason == "arch_set_empty" || each.reason == "gpu_dropped_by_gate");
     });
     if (fault == before.resolutions.end()) continue;
-    const auto after =
-        flashinfer_after({AddToolkit{cuda_130()}, SetVariable{"unit " + kUnit, "CUDA_HOME", "/usr/local/cuda-13.0"}}, name);
+    const auto after = flashinfer_after(
+        {AddToolkit{cuda_130()}, SetVariable{"unit " + kUnit, "CUDA_HOME", "/usr/local/cuda-13.0"}}, name);
     INFO(name << ": " << after.explanation);
     CHECK(after.outcome == Outcome::ok);
   }

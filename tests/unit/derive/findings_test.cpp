@@ -61,10 +61,10 @@ TEST_CASE("the incident's finding carries its chain, its journal line and its hi
   CHECK_THAT(root.title,
              ContainsSubstring("sglang-k26.service failed, and will fail again at the first sampled request"));
   const auto evidence = join(root.evidence, "\n");
-  for (const auto* part :
-       {"compute capability 12.0", "default /usr/local/cuda", "/usr/local/cuda/bin/nvcc is CUDA 12.8",
-        "flashinfer-python 0.6.12", "requires CUDA >= 12.9", "empty",
-        "journal: RuntimeError: FlashInfer requires GPUs with sm75", "before: FlashInfer 0.6.5 built 1 module for 120a"})
+  for (const auto* part : {"compute capability 12.0", "default /usr/local/cuda",
+                           "/usr/local/cuda/bin/nvcc is CUDA 12.8", "flashinfer-python 0.6.12", "requires CUDA >= 12.9",
+                           "empty", "journal: RuntimeError: FlashInfer requires GPUs with sm75",
+                           "before: FlashInfer 0.6.5 built 1 module for 120a"})
     CHECK_THAT(evidence, ContainsSubstring(part));
 
   const auto* failed = find(assessment, "service.failed@sglang-k26.service");

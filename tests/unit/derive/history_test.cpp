@@ -19,7 +19,8 @@ std::string history(const json& facts, const std::string& library) {
   const auto derived = derived_to_json(derive(*environment, {}, kKnowledge));
   for (const auto& each : derived.at("resolutions"))
     if (each.at("library") == library)
-      return each.at("outcome").get<std::string>() + "\n" + join(each.at("history").get<std::vector<std::string>>(), "\n");
+      return each.at("outcome").get<std::string>() + "\n" +
+             join(each.at("history").get<std::vector<std::string>>(), "\n");
   throw std::runtime_error("no resolution for " + library);
 }
 
@@ -30,10 +31,11 @@ json without_toolkit() {
   facts["cuda_links"] = json::array();
   facts["caches"] = json::array();
   for (const auto* name : {"deep-gemm", "apache-tvm-ffi", "tilelang"})
-    facts["python_envs"][0]["packages"].push_back(
-        {{"name", name},
-         {"version", name == std::string_view("deep-gemm") ? "2.8.0" : name == std::string_view("tilelang") ? "0.1.10" : "0.1.5"},
-         {"installed", 1793500000}});
+    facts["python_envs"][0]["packages"].push_back({{"name", name},
+                                                   {"version", name == std::string_view("deep-gemm")  ? "2.8.0"
+                                                               : name == std::string_view("tilelang") ? "0.1.10"
+                                                                                                      : "0.1.5"},
+                                                   {"installed", 1793500000}});
   return facts;
 }
 
@@ -46,16 +48,29 @@ TEST_CASE("every library tells what other releases, toolkits and environments bu
     const char* says;
   } const cases[] = {
       {"torch_extensions",
-       {{"kind", "torch_extensions"}, {"path", "/root/.cache/torch_extensions/py310_cu128/ops"}, {"op", "ops"}, {"built", true},
-        {"cuda_home", "/usr/local/cuda-12.8"}, {"modified", 1795136000}},
-       "torch built 1 module as py310_cu128 with the toolkit /usr/local/cuda-12.8 in /root/.cache/torch_extensions, the last on "
+       {{"kind", "torch_extensions"},
+        {"path", "/root/.cache/torch_extensions/py310_cu128/ops"},
+        {"op", "ops"},
+        {"built", true},
+        {"cuda_home", "/usr/local/cuda-12.8"},
+        {"modified", 1795136000}},
+       "torch built 1 module as py310_cu128 with the toolkit /usr/local/cuda-12.8 in /root/.cache/torch_extensions, "
+       "the last on "
        "2026-11-20"},
       {"sglang",
-       {{"kind", "tvm_ffi"}, {"path", "/root/.cache/tvm-ffi/sgl_kernel_jit_norm_01"}, {"op", "sgl_kernel_jit_norm_01"},
-        {"built", true}, {"cuda_home", "/opt/cuda"}, {"python_env", "/opt/old"}, {"modified", 1795136000}},
+       {{"kind", "tvm_ffi"},
+        {"path", "/root/.cache/tvm-ffi/sgl_kernel_jit_norm_01"},
+        {"op", "sgl_kernel_jit_norm_01"},
+        {"built", true},
+        {"cuda_home", "/opt/cuda"},
+        {"python_env", "/opt/old"},
+        {"modified", 1795136000}},
        "SGLang built 1 module with the toolkit /opt/cuda from /opt/old in /root/.cache/tvm-ffi"},
       {"tvm_ffi",
-       {{"kind", "tvm_ffi"}, {"path", "/root/.cache/tvm-ffi/mine_01"}, {"op", "mine_01"}, {"built", true},
+       {{"kind", "tvm_ffi"},
+        {"path", "/root/.cache/tvm-ffi/mine_01"},
+        {"op", "mine_01"},
+        {"built", true},
         {"cuda_home", "/opt/cuda"}},
        "tvm-ffi built 1 module with the toolkit /opt/cuda in /root/.cache/tvm-ffi"},
       {"deep_gemm",

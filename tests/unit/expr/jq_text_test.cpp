@@ -40,8 +40,9 @@ TEST_CASE("names that reach the controller are refused wherever they are code", 
 }
 
 TEST_CASE("the same words as text, fields and keys are fine", "[unit][expr][jq_text]") {
-  for (const auto* text : {"\"import $ENV input\"", ".env.input", ".services[].import", "{input: .x, env: 1}", "# import\n1",
-                           ".[\"env\"]", "$environment", "envoy", "\"\\\"\" + \"\\\\\"", "\"a\\(.b + \"c\\(.d)\")e\""})
+  for (const auto* text :
+       {"\"import $ENV input\"", ".env.input", ".services[].import", "{input: .x, env: 1}", "# import\n1", ".[\"env\"]",
+        "$environment", "envoy", "\"\\\"\" + \"\\\\\"", "\"a\\(.b + \"c\\(.d)\")e\""})
     CHECK(problems(text) == "");
 }
 

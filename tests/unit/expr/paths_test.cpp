@@ -15,7 +15,8 @@ std::string wrong(std::string_view text, std::string_view for_each = "") {
   REQUIRE(problems.empty());
   check_paths(tokenize_jq(text), {.item = item}, problems);
   std::string all;
-  for (const auto& problem : problems) all += (all.empty() ? "" : " | ") + std::to_string(problem.offset) + ": " + problem.message;
+  for (const auto& problem : problems)
+    all += (all.empty() ? "" : " | ") + std::to_string(problem.offset) + ": " + problem.message;
   return all;
 }
 
@@ -35,8 +36,10 @@ TEST_CASE("paths that the schema does not have are found", "[unit][expr][paths]"
   CHECK(wrong("\"\\(.drivr)\"") == "3: the facts have no section 'drivr'; did you mean 'driver'?");
   CHECK(wrong("{a: .drivr}") == "4: the facts have no section 'drivr'; did you mean 'driver'?");
   CHECK(wrong("if .drivr then 1 else .oss end") ==
-        "3: the facts have no section 'drivr'; did you mean 'driver'? | 22: the facts have no section 'oss'; did you mean 'os'?");
-  CHECK(wrong(".derived.resolutions[].outcom") == "22: '.derived.resolutions[]' has no field 'outcom'; did you mean 'outcome'?");
+        "3: the facts have no section 'drivr'; did you mean 'driver'? | 22: the facts have no section 'oss'; did you "
+        "mean 'os'?");
+  CHECK(wrong(".derived.resolutions[].outcom") ==
+        "22: '.derived.resolutions[]' has no field 'outcom'; did you mean 'outcome'?");
   CHECK(wrong("known(\"cahes\")") == "6: the facts have no section 'cahes'; did you mean 'caches'?");
   CHECK(wrong(".python_envs[].packages[] | select(.name == \"torch\") | .verson") ==
         "55: '.' has no field 'verson'; did you mean 'version'?");
@@ -45,18 +48,33 @@ TEST_CASE("paths that the schema does not have are found", "[unit][expr][paths]"
 TEST_CASE("paths of the item are those of what for_each gives", "[unit][expr][paths]") {
   CHECK(wrong(".item.nam", ".gpus[]") == "5: '.item' has no field 'nam'; did you mean 'name'?");
   CHECK(wrong(".item.nam", ".gpus[] | select(.index > 0)") == "5: '.item' has no field 'nam'; did you mean 'name'?");
-  CHECK(wrong(".item as $i | .gpus[] | .name == $i.nam", ".gpus[]") == "35: '$i' has no field 'nam'; did you mean 'name'?");
+  CHECK(wrong(".item as $i | .gpus[] | .name == $i.nam", ".gpus[]") ==
+        "35: '$i' has no field 'nam'; did you mean 'name'?");
   CHECK(wrong(".item.anything", ".gpus[] | {anything: .name}") == "");
   CHECK(wrong(".item.anything") == "");
 }
 
 TEST_CASE("what cannot be followed is let pass", "[unit][expr][paths]") {
-  for (const auto* text :
-       {".gpus | group_by(.name) | .[] | length > 1", ".services[].unit_env.CUDA_HOME", ".services[0].unit_env | .ANY",
-        "reduce .gpus[] as $g ({}; .total += 1) | .total", "def f: .x; .gpus[] | f", ".gpus | to_entries[] | .key, .value",
-        "try error({a: 1}) catch .a", ".gpus[0] |= .x", ". as [$a] | $a.x", "{x: 1} | .x",
-        ".gpus | length as $n | $n", ".unknown.gpus", "[limit(1; .gpus[])][0].name", "first(.gpus[]).name",
-        ".gpus | sort_by(.index) | .[0].name", ".gpus[1:] | .[].name", ".gpus[]?.name", "label $out | .gpus[] | break $out",
-        ".gpus | map({n: .name}) | .[].n", "[.gpus[].name] | index(\"x\")", "..|.x?"})
+  for (const auto* text : {".gpus | group_by(.name) | .[] | length > 1",
+                           ".services[].unit_env.CUDA_HOME",
+                           ".services[0].unit_env | .ANY",
+                           "reduce .gpus[] as $g ({}; .total += 1) | .total",
+                           "def f: .x; .gpus[] | f",
+                           ".gpus | to_entries[] | .key, .value",
+                           "try error({a: 1}) catch .a",
+                           ".gpus[0] |= .x",
+                           ". as [$a] | $a.x",
+                           "{x: 1} | .x",
+                           ".gpus | length as $n | $n",
+                           ".unknown.gpus",
+                           "[limit(1; .gpus[])][0].name",
+                           "first(.gpus[]).name",
+                           ".gpus | sort_by(.index) | .[0].name",
+                           ".gpus[1:] | .[].name",
+                           ".gpus[]?.name",
+                           "label $out | .gpus[] | break $out",
+                           ".gpus | map({n: .name}) | .[].n",
+                           "[.gpus[].name] | index(\"x\")",
+                           "..|.x?"})
     CHECK(wrong(text) == "");
 }

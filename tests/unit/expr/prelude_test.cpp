@@ -16,8 +16,10 @@ namespace {
 json evaluate(const std::string& expression, const json& input) {
   const auto facts = input.is_object() ? input : json{{"input", input}};
   std::vector<JqProgram::Complaint> complaints;
-  const auto program = JqProgram::compile(std::string(prelude()) + ".facts as $facts | " + std::string(facts_prelude()) +
-                                              "$facts | " + (input.is_object() ? "" : ".input | ") + "(" + expression + "\n)", complaints);
+  const auto program =
+      JqProgram::compile(std::string(prelude()) + ".facts as $facts | " + std::string(facts_prelude()) + "$facts | " +
+                             (input.is_object() ? "" : ".input | ") + "(" + expression + "\n)",
+                         complaints);
   for (const auto& complaint : complaints) UNSCOPED_INFO(complaint.message);
   REQUIRE(program);
   const auto value = JqValue::parse(facts.dump());
@@ -40,9 +42,11 @@ TEST_CASE("jq orders versions as Version does", "[unit][expr][prelude]") {
   for (int i = 0; i < 3000; ++i) {
     const auto version = [&] {
       auto text = pick({"", "", "", "v", " "}) + pick({"0", "1", "12", "12", "00", ""});
-      for (int n = std::uniform_int_distribution<int>(0, 2)(random); n > 0; --n) text += pick({".0", ".8", ".10", ".08", "."});
+      for (int n = std::uniform_int_distribution<int>(0, 2)(random); n > 0; --n)
+        text += pick({".0", ".8", ".10", ".08", "."});
       text += pick({"", "", "", "a1", "b2", "rc1", "rc.2", "-c1", ".alpha", "_beta-3", "pre1", "preview", ".a.1", "x"});
-      text += pick({"", "", "", ".post1", "post", "-post-2", ".post."}) + pick({"", "", "", ".dev1", "dev", ".dev20260323"});
+      text += pick({"", "", "", ".post1", "post", "-post-2", ".post."}) +
+              pick({"", "", "", ".dev1", "dev", ".dev20260323"});
       return text + pick({"", "", "+cu130", "+cu128", "+", "  ", "\n"});
     };
     pairs.push_back({version(), version()});
@@ -78,15 +82,18 @@ TEST_CASE("a version that is absent is unknown, one that is none is an error", "
 TEST_CASE("compute capabilities, sizes and ages", "[unit][expr][prelude]") {
   CHECK(evaluate("[.[] | compute_cap]", {"12.0", "sm_120a", "compute_90", "8.6", "120f", nullptr}) ==
         json({120, 120, 90, 86, 120, nullptr}));
-  CHECK(evaluate("\"N/A\" | compute_cap", nullptr) == "expected a compute capability such as 12.0 or sm_120, got \"N/A\"");
+  CHECK(evaluate("\"N/A\" | compute_cap", nullptr) ==
+        "expected a compute capability such as 12.0 or sm_120, got \"N/A\"");
   CHECK(evaluate("[2 | kib, mib, gib]", nullptr) == json({2048, 2097152, 2147483648}));
   CHECK(evaluate("[.[] | size_text]", {0, 1536, 1073741824, 3.5e12, nullptr}) ==
         json({"0 B", "1.5 KiB", "1 GiB", "3.2 TiB", nullptr}));
   const json host = {{"host", {{"clock", 1000}}}};
   CHECK(evaluate("[age(400), age(null)]", host) == json({600, nullptr}));
   CHECK(evaluate("age(400)", {{"host", nullptr}}) == nullptr);
-  CHECK(evaluate("[30, 600, 7200, 259200 | age_text]", nullptr) == json({"30 seconds", "10 minutes", "2 hours", "3 days"}));
-  CHECK(evaluate("[known(\"gpus\"), known(\"caches\")]", {{"unknown", {{"caches", "no"}}}, {"gpus", nullptr}}) == json({true, false}));
+  CHECK(evaluate("[30, 600, 7200, 259200 | age_text]", nullptr) ==
+        json({"30 seconds", "10 minutes", "2 hours", "3 days"}));
+  CHECK(evaluate("[known(\"gpus\"), known(\"caches\")]", {{"unknown", {{"caches", "no"}}}, {"gpus", nullptr}}) ==
+        json({true, false}));
 }
 
 TEST_CASE("the prelude closes what the tokenizer refuses", "[unit][expr][prelude]") {

@@ -10,7 +10,8 @@ std::string parts(const std::string& text) {
   const auto split = split_template({text, {"p.yaml", 3, 10}});
   if (!split) return to_string(split.error());
   std::string all;
-  for (const auto& part : *split) all += (part.is_expression ? "<" : "[") + part.text + (part.is_expression ? ">" : "]");
+  for (const auto& part : *split)
+    all += (part.is_expression ? "<" : "[") + part.text + (part.is_expression ? ">" : "]");
   return all;
 }
 

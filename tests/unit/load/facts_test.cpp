@@ -38,7 +38,8 @@ TEST_CASE("a file of facts holds one host or several", "[unit][load][facts]") {
 
 TEST_CASE("what is no facts is refused with its place", "[unit][load][facts]") {
   CHECK(error_of("") == "facts.json: empty: expected the facts of a host, as `trueup facts` prints them");
-  CHECK_THAT(error_of("{\"schema\": 1,\n \"host\": tru}"), ContainsSubstring("facts.json:2:") && ContainsSubstring("not JSON"));
+  CHECK_THAT(error_of("{\"schema\": 1,\n \"host\": tru}"),
+             ContainsSubstring("facts.json:2:") && ContainsSubstring("not JSON"));
   CHECK_THAT(error_of(std::string(kOne) + "\n{\"schema\": 1, \"gpus\": ["), ContainsSubstring("facts.json:2:"));
   CHECK_THAT(error_of(R"({"schema": 1, "run": {}, "hosts": []})"),
              ContainsSubstring("these are no facts") && ContainsSubstring("hosts, run, schema"));

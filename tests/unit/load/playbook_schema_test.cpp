@@ -13,7 +13,8 @@ using namespace trueup;
 TEST_CASE("the schema for editors has the loader's keys", "[unit][load][playbook]") {
   const auto schema =
       nlohmann::json::parse(test::read_file(std::string(TRUEUP_PLAYBOOKS) + "/schema/playbook.schema.json"));
-  const std::map<std::string, std::string> kinds = {{"probe", "probes"}, {"check", "checks"}, {"signature", "signatures"}, {"fix", "fixes"}};
+  const std::map<std::string, std::string> kinds = {
+      {"probe", "probes"}, {"check", "checks"}, {"signature", "signatures"}, {"fix", "fixes"}};
   for (const auto& [kind, key] : kinds) {
     const auto& shape = schema["$defs"][kind];
     std::string all = key + ":\n  all: {";

@@ -131,20 +131,26 @@ fixes:
 }
 
 TEST_CASE("every mistake in a fix is named at its place", "[unit][load][playbook]") {
-  CHECK(errors_of("fixes:\n  a: {title: t, steps: [], stpes: x}\n  b: {steps: [x, {}, {file: {}, cache: {}}, {file: x}]}\n") ==
-        Texts{"p.yaml:2:24: fix a: 'steps': expected a list of steps, got an empty list",
-              "p.yaml:2:28: fix a: unknown key 'stpes'; did you mean 'steps'?",
-              "p.yaml:3:6: fix b: 'title' is missing",
-              "p.yaml:3:15: fix b: 'steps': expected an action with its parameters, as in 'service: {unit: x.service, ...}', got 'x'",
-              "p.yaml:3:18: fix b: 'steps': expected an action with its parameters, as in 'service: {unit: x.service, ...}'",
-              "p.yaml:3:33: fix b: steps: 'cache': a step is one action, and this one is 'file' already",
-              "p.yaml:3:52: fix b: steps: 'file': expected a mapping of parameters, got 'x'"});
-  CHECK(errors_of("checks:\n" + check(", fix: [tidy-upp]") + "fixes:\n  tidy-up: {title: t, steps: [{file: {}}]}\n  tidy-up2: {title: t, steps: [{file: {}}]}\n") ==
-        Texts{"p.yaml:2:68: check a: 'fix': there is no fix 'tidy-upp'; did you mean 'tidy-up'?"});
+  CHECK(
+      errors_of(
+          "fixes:\n  a: {title: t, steps: [], stpes: x}\n  b: {steps: [x, {}, {file: {}, cache: {}}, {file: x}]}\n") ==
+      Texts{"p.yaml:2:24: fix a: 'steps': expected a list of steps, got an empty list",
+            "p.yaml:2:28: fix a: unknown key 'stpes'; did you mean 'steps'?", "p.yaml:3:6: fix b: 'title' is missing",
+            "p.yaml:3:15: fix b: 'steps': expected an action with its parameters, as in 'service: {unit: x.service, "
+            "...}', got 'x'",
+            "p.yaml:3:18: fix b: 'steps': expected an action with its parameters, as in 'service: {unit: x.service, "
+            "...}'",
+            "p.yaml:3:33: fix b: steps: 'cache': a step is one action, and this one is 'file' already",
+            "p.yaml:3:52: fix b: steps: 'file': expected a mapping of parameters, got 'x'"});
+  CHECK(
+      errors_of("checks:\n" + check(", fix: [tidy-upp]") +
+                "fixes:\n  tidy-up: {title: t, steps: [{file: {}}]}\n  tidy-up2: {title: t, steps: [{file: {}}]}\n") ==
+      Texts{"p.yaml:2:68: check a: 'fix': there is no fix 'tidy-upp'; did you mean 'tidy-up'?"});
 }
 
 TEST_CASE("every mistake in a probe is named at its place", "[unit][load][playbook]") {
-  CHECK(errors_of("probes:\n" + probe(", limit: 5 parsecs, max_bytes: 1TB, level: hots, needs: [-rf, /bin/sh], limt: 5s")) ==
+  CHECK(errors_of("probes:\n" +
+                  probe(", limit: 5 parsecs, max_bytes: 1TB, level: hots, needs: [-rf, /bin/sh], limt: 5s")) ==
         Texts{"p.yaml:2:107: probe gpus: 'needs': '-rf': expected the name of a program, without a path",
               "p.yaml:2:112: probe gpus: 'needs': '/bin/sh': expected the name of a program, without a path",
               "p.yaml:2:93: probe gpus: 'level': expected one of host, login, got 'hots'; did you mean 'host'?",
@@ -154,9 +160,11 @@ TEST_CASE("every mistake in a probe is named at its place", "[unit][load][playbo
   CHECK(errors_of("probes:\n" + probe(", limit: 1h, max_bytes: 1GiB")) ==
         Texts{"p.yaml:2:59: probe gpus: 'limit': at most 10m, got '1h'",
               "p.yaml:2:74: probe gpus: 'max_bytes': at most 64MiB, got '1GiB'"});
-  CHECK(errors_of("probes:\n" + probe("", "-x", "gpu")) ==
-        Texts{"p.yaml:2:44: probe -x: 'into': the environment has no section 'gpu'; did you mean 'gpus'?",
-              "p.yaml:2:3: probe '-x': expected lower-case letters, digits, '.', '_' and '-', not beginning with a sign"});
+  CHECK(
+      errors_of("probes:\n" + probe("", "-x", "gpu")) ==
+      Texts{
+          "p.yaml:2:44: probe -x: 'into': the environment has no section 'gpu'; did you mean 'gpus'?",
+          "p.yaml:2:3: probe '-x': expected lower-case letters, digits, '.', '_' and '-', not beginning with a sign"});
   CHECK(errors_of("probes:\n" + probe("") + probe("", "gpus2")) ==
         Texts{"p.yaml:3:47: probe gpus2: section 'gpus' is already filled by probe 'gpus' at p.yaml:2:3"});
   CHECK(errors_of("probes: {gpus: {}}\n") ==
@@ -169,7 +177,8 @@ TEST_CASE("every mistake in a probe is named at its place", "[unit][load][playbo
 }
 
 TEST_CASE("a probe comes after those that it reads", "[unit][load][playbook]") {
-  const auto p = test::playbook("probes:\n" + probe(", reads: [os, host]") + probe("", "os", "os") + probe("", "host", "host"));
+  const auto p =
+      test::playbook("probes:\n" + probe(", reads: [os, host]") + probe("", "os", "os") + probe("", "host", "host"));
   REQUIRE(p.probes.size() == 3);
   CHECK(p.probes[0].id == "os");
   CHECK(p.probes[1].id == "host");
@@ -183,10 +192,14 @@ TEST_CASE("a probe comes after those that it reads", "[unit][load][playbook]") {
 }
 
 TEST_CASE("a script gets no interpolation", "[unit][load][playbook]") {
-  CHECK(errors_of("probes:\n  gpus:\n    into: gpus\n    parse: lines\n    script: |\n      true\n      echo {{ .item }}\n") ==
-        Texts{"p.yaml:7:12: probe gpus: 'script': scripts get no interpolation; where a program wants two braces, keep them "
-              "apart: '{''{.ID}''}'"});
-  CHECK(errors_of("probes:\n  gpus: {into: gpus, parse: lines, script: \"docker ps --format '{''{.ID}''}'\"}\n").empty());
+  CHECK(
+      errors_of(
+          "probes:\n  gpus:\n    into: gpus\n    parse: lines\n    script: |\n      true\n      echo {{ .item }}\n") ==
+      Texts{"p.yaml:7:12: probe gpus: 'script': scripts get no interpolation; where a program wants two braces, keep "
+            "them "
+            "apart: '{''{.ID}''}'"});
+  CHECK(
+      errors_of("probes:\n  gpus: {into: gpus, parse: lines, script: \"docker ps --format '{''{.ID}''}'\"}\n").empty());
 }
 
 TEST_CASE("every mistake in a check is named at its place", "[unit][load][playbook]") {
@@ -197,10 +210,11 @@ TEST_CASE("every mistake in a check is named at its place", "[unit][load][playbo
               "p.yaml:2:101: check a: unknown key 'asert'; did you mean 'assert'?",
               "p.yaml:2:93: check a: 'causes': there is no check 'aa'; did you mean 'a'?",
               "p.yaml:2:131: check a: 'fix': there is no fix '-x'"});
-  CHECK(errors_of("checks: {a: {severity: eror}}\n") ==
-        Texts{"p.yaml:1:13: check a: 'title' is missing",
-              "p.yaml:1:24: check a: 'severity': expected one of error, warning, info, got 'eror'; did you mean 'error'?",
-              "p.yaml:1:13: check a: 'assert' is missing", "p.yaml:1:13: check a: 'because' is missing"});
+  CHECK(
+      errors_of("checks: {a: {severity: eror}}\n") ==
+      Texts{"p.yaml:1:13: check a: 'title' is missing",
+            "p.yaml:1:24: check a: 'severity': expected one of error, warning, info, got 'eror'; did you mean 'error'?",
+            "p.yaml:1:13: check a: 'assert' is missing", "p.yaml:1:13: check a: 'because' is missing"});
   CHECK(errors_of("check: {}\nprobes: []\n") ==
         Texts{"p.yaml:2:9: playbook: 'probes': expected a mapping from ids, got a list",
               "p.yaml:1:1: playbook: unknown key 'check'; did you mean 'checks'?"});
@@ -228,8 +242,9 @@ TEST_CASE("ids are unique over all files, and files are read once", "[unit][load
 }
 
 TEST_CASE("includes that are missing or go round are named where they stand", "[unit][load][playbook]") {
-  CHECK(errors_of({{"a.yaml", "include: [b.yaml]\n"}, {"b.yaml", "include:\n  - a.yaml\n  - gone.yaml\n"}}, {"a.yaml"}) ==
-        Texts{"b.yaml:2:5: includes go round in a circle: a.yaml -> b.yaml -> a.yaml", "b.yaml:3:5: no such file"});
+  CHECK(
+      errors_of({{"a.yaml", "include: [b.yaml]\n"}, {"b.yaml", "include:\n  - a.yaml\n  - gone.yaml\n"}}, {"a.yaml"}) ==
+      Texts{"b.yaml:2:5: includes go round in a circle: a.yaml -> b.yaml -> a.yaml", "b.yaml:3:5: no such file"});
   CHECK(errors_of({{"p.yaml", "include: [p.yaml]"}}, {"p.yaml", "q.yaml"}) ==
         Texts{"p.yaml:1:11: includes go round in a circle: p.yaml -> p.yaml", "q.yaml: no such file"});
 }

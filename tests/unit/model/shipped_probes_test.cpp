@@ -9,8 +9,9 @@
 #include "support/catch.hpp"
 #include "trueup/environment.hpp"
 
-// What the shipped probes printed on real and test hosts (tests/data/environment/probes/PROBE.CASE.txt), read by the parsers
-// that the shipped playbooks declare, becomes the section in PROBE.CASE.json. TRUEUP_UPDATE_GOLDEN=1 rewrites those.
+// What the shipped probes printed on real and test hosts (tests/data/environment/probes/PROBE.CASE.txt), read by the
+// parsers that the shipped playbooks declare, becomes the section in PROBE.CASE.json. TRUEUP_UPDATE_GOLDEN=1 rewrites
+// those.
 
 using namespace trueup;
 using nlohmann::json;

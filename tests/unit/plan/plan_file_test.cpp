@@ -185,7 +185,8 @@ TEST_CASE("a plan is used soon, with the playbooks and the program that it was m
         "the plan was made with other playbooks (changed: a.yaml; not given now: b.yaml; not given then: c.yaml)");
   auto more = plan.playbooks;
   for (const auto* name : {"c", "d", "e", "f", "g", "h"}) more[name] = "33";
-  CHECK(usable(more, "1.2.3", kNow) == "the plan was made with other playbooks (not given then: c, d, e, f and 2 more)");
+  CHECK(usable(more, "1.2.3", kNow) ==
+        "the plan was made with other playbooks (not given then: c, d, e, f and 2 more)");
 }
 
 }  // namespace trueup

@@ -27,7 +27,8 @@ TEST_CASE("a bundle holds the probes of its level, and no secret in its command"
       make_bundle({probe("a"), probe("b", ProbeLevel::login), probe("c")}, {}, ProbeLevel::host, kOptions);
   CHECK(bundle.probe_ids == std::vector<std::string>{"a", "c"});
   CHECK(bundle.command == "exec /usr/bin/env TRUEUP_RUN=0123456789abcdef /bin/sh -s");
-  CHECK(bundle.script.find("\nP1='echo '\\''it is c'\\'''\nL1=2 M1=101 D1='lspci awk' U1= F1= E1= O1=\n") != std::string::npos);
+  CHECK(bundle.script.find("\nP1='echo '\\''it is c'\\'''\nL1=2 M1=101 D1='lspci awk' U1= F1= E1= O1=\n") !=
+        std::string::npos);
   CHECK(bundle.script.find("it is b") == std::string::npos);
   // A cut script must run nothing: the last line is the only one that does.
   CHECK(bundle.script.substr(bundle.script.size() - 6) == "\nmain\n");

@@ -73,7 +73,8 @@ TEST_CASE("every end means one status", "[unit][probe][frames]") {
   CHECK(told(one("@ 0 b 1.00\n@ 0 o c29tZQpubyBwZXJtaXNzaW9uCg==\n@ 0 x 222 2.00\n")) == "unknown 222 no permission");
   CHECK(told(one("@ 0 b 1.00\n@ 0 x timeout 6.00\n")) == "timed_out -1 its limit of 5 s passed");
   // Given up on a starved host, its output comes late: no contradiction.
-  CHECK(told(one("@ 0 b 1.00\n@ 0 x timeout 6.00\n@ 0 o YQ==\n@ 0 e late\n")) == "timed_out -1 its limit of 5 s passed");
+  CHECK(told(one("@ 0 b 1.00\n@ 0 x timeout 6.00\n@ 0 o YQ==\n@ 0 e late\n")) ==
+        "timed_out -1 its limit of 5 s passed");
   CHECK(told(one("@ 0 b 1.00\n@ 0 x timeout 6.00 left behind: process 7 (nvidia-smi) in state D\n")) ==
         "timed_out -1 its limit of 5 s passed; left behind: process 7 (nvidia-smi) in state D");
   CHECK(told(one("@ 0 b 1.00\n@ 0 x stopped 6.00\n")) == "timed_out -1 the host's limit passed before it was done");

@@ -53,7 +53,8 @@ std::string error_of(const std::string& text) {
 TEST_CASE("the script holds all probes, reads nothing and runs by its last line", "[unit][probe][standalone]") {
   const auto text = script();
   CHECK(text.starts_with("#!/bin/sh\n# trueup 9.9"));
-  CHECK_THAT(text, ContainsSubstring("count=2 lifeline=\n") && ContainsSubstring("echo gpus") && ContainsSubstring("echo login"));
+  CHECK_THAT(text, ContainsSubstring("count=2 lifeline=\n") && ContainsSubstring("echo gpus") &&
+                       ContainsSubstring("echo login"));
   CHECK(text.ends_with("'; main\n"));
   CHECK(head() == "trueup-output 1 " + kNonce + " " + head().substr(49, 16) + " 2\n");
 }
@@ -91,7 +92,8 @@ TEST_CASE("a forged frame spoils the probe that it names, and no other", "[unit]
   CHECK(read->outputs[0].status == ProbeStatus::garbled);
   CHECK(read->outputs[1].status == ProbeStatus::absent);
   // Another nonce is noise.
-  const auto other = read_standalone(head() + "ff" + kWhole.substr(2, 30) + " 0 x 0 1.00\n" + kWhole, "gpu1.out", probes());
+  const auto other =
+      read_standalone(head() + "ff" + kWhole.substr(2, 30) + " 0 x 0 1.00\n" + kWhole, "gpu1.out", probes());
   CHECK(other->outputs[0].status == ProbeStatus::ok);
 }
 

@@ -40,7 +40,8 @@ RunReport incident() {
   resolution.evidence = {"first link", "last link"};
   resolution.history = {"it was built"};
   resolution.next_start = "meets the same";
-  resolution.alternatives = {{"pin it", Judgement::proper, "works then"}, {"pray", Judgement::rejected, "changes nothing"}};
+  resolution.alternatives = {{"pin it", Judgement::proper, "works then"},
+                             {"pray", Judgement::rejected, "changes nothing"}};
   host.derived.resolutions = {resolution};
   RunReport report;
   report.kind = "explain";
@@ -70,8 +71,8 @@ TEST_CASE("an explanation leads from what was seen to what helps", "[unit][repor
        {"error         gpu1: title of lib.broken", "seen        - title of service.failed (service.failed)", "· three",
         "· 1 more lines", "- journal: it failed", "cause       because of lib.broken", "chain       1 first link",
         "2 last link", "confidence  high: ", "2 observations agree", "before      - it was built",
-        "next start  meets the same", "proper      pin it", "works then", "rejected    pray", "check       lib.broken@a.service",
-        "warning       gpu1: title of disk.full", "chain       1 free: 0"}) {
+        "next start  meets the same", "proper      pin it", "works then", "rejected    pray",
+        "check       lib.broken@a.service", "warning       gpu1: title of disk.full", "chain       1 free: 0"}) {
     const auto found = text.find(part, at);
     INFO(part);
     REQUIRE(found != std::string::npos);
@@ -120,17 +121,20 @@ TEST_CASE("how sure an explanation is depends on what it rests on", "[unit][repo
   auto& findings = report.hosts[0].assessment.findings;
   findings.erase(findings.begin() + 1);
   findings[0].evidence = {"first link", "last link"};
-  CHECK_THAT(shown(report, "lib.broken"), ContainsSubstring("medium: ") && ContainsSubstring("nothing on the host shows"));
+  CHECK_THAT(shown(report, "lib.broken"),
+             ContainsSubstring("medium: ") && ContainsSubstring("nothing on the host shows"));
   auto rests_on_logs = checks();
   rests_on_logs[2].needs = {"journal"};
-  CHECK_THAT(render_explanation(report, rests_on_logs, "disk.full", {}), ContainsSubstring("low: rests on what a log says"));
+  CHECK_THAT(render_explanation(report, rests_on_logs, "disk.full", {}),
+             ContainsSubstring("low: rests on what a log says"));
   CHECK_THAT(shown(report, "disk.full"), ContainsSubstring("high: was looked at on the host"));
 }
 
 TEST_CASE("an explanation keeps to the width and lets no text of a host out raw", "[unit][report][explain]") {
   auto report = incident();
   auto& host = report.hosts[0];
-  host.assessment.findings[0].title = "\x1b[31mred\x1b[0m and a long title that has to be wrapped into several lines of text";
+  host.assessment.findings[0].title =
+      "\x1b[31mred\x1b[0m and a long title that has to be wrapped into several lines of text";
   host.derived.resolutions[0].alternatives[0].why = "a \x07 bell " + std::string(30, 'x') + " " + std::string(30, 'y');
   for (const std::size_t width : {80U, 120U}) {
     const auto text = shown(report, "", width);
@@ -160,5 +164,6 @@ TEST_CASE("the explanation for programs holds the same", "[unit][report][explain
   CHECK(cause["observed"] == nlohmann::json({"journal: it failed"}));
   CHECK(cause["confidence"]["level"] == "high");
   CHECK(cause["before"] == nlohmann::json({"it was built"}));
-  CHECK(cause["alternatives"][0] == nlohmann::json({{"change", "pin it"}, {"verdict", "proper"}, {"why", "works then"}}));
+  CHECK(cause["alternatives"][0] ==
+        nlohmann::json({{"change", "pin it"}, {"verdict", "proper"}, {"why", "works then"}}));
 }

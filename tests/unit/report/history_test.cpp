@@ -10,10 +10,24 @@ namespace {
 
 RunRecord::Time at(int seconds) { return RunRecord::Time(std::chrono::seconds(1'700'000'000 + seconds)); }
 
-const std::vector<RunRecord> kRuns = {
-    {"20231114T221400Z-7", "apply", "0.1.0", at(40), {}, {}, "P1", {{"ct200", "", "running", "20231114T221400Z-7", "{}"}}},
-    {"20231114T221320Z-7", "audit", "0.1.0", at(0), at(5), 3, "",
-     {{"ct200", "", "audited", "", "{}"}, {"ct201", "", "unreachable", "", "{}"}, {"x\x1b[31m", "", "audited", "", "{}"}}}};
+const std::vector<RunRecord> kRuns = {{"20231114T221400Z-7",
+                                       "apply",
+                                       "0.1.0",
+                                       at(40),
+                                       {},
+                                       {},
+                                       "P1",
+                                       {{"ct200", "", "running", "20231114T221400Z-7", "{}"}}},
+                                      {"20231114T221320Z-7",
+                                       "audit",
+                                       "0.1.0",
+                                       at(0),
+                                       at(5),
+                                       3,
+                                       "",
+                                       {{"ct200", "", "audited", "", "{}"},
+                                        {"ct201", "", "unreachable", "", "{}"},
+                                        {"x\x1b[31m", "", "audited", "", "{}"}}}};
 
 }  // namespace
 

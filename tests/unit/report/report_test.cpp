@@ -80,7 +80,8 @@ TEST_CASE("the JSON document has the promised fields and survives bytes that are
   effect.caused_by = {"cause"};
   effect.evidence = {"bad \xff byte"};
   report.hosts.push_back(host_with("a", {cause, effect}));
-  report.hosts[0].probes.push_back({"gpus", ProbeStatus::timed_out, -1, "", "", "limit", std::chrono::milliseconds(5000)});
+  report.hosts[0].probes.push_back(
+      {"gpus", ProbeStatus::timed_out, -1, "", "", "limit", std::chrono::milliseconds(5000)});
   report.hosts[0].assessment.not_evaluated.push_back({"gap", "", "needs gpus"});
   const auto document = nlohmann::json::parse(render_json(report));
   CHECK(document["schema"] == 1);

@@ -12,7 +12,8 @@
 #include "support/bundle_process.hpp"
 #include "support/catch.hpp"
 
-// Plans applied to hosts that are directories here: the scripts are the real ones, run by /bin/sh, only the way to them is short.
+// Plans applied to hosts that are directories here: the scripts are the real ones, run by /bin/sh, only the way to them
+// is short.
 
 using namespace trueup;
 using namespace trueup::test;
@@ -29,7 +30,9 @@ class WriteKind : public ActionKind {
   Result<void> check(const Params&) const override { return {}; }
   std::string object(const Params& params) const override { return "path " + path(params); }
   int rank(const Params&) const override { return 0; }
-  Script inspect(const Params& params) const override { return {fmt::format("echo content=$(cat {})\n", path(params))}; }
+  Script inspect(const Params& params) const override {
+    return {fmt::format("echo content=$(cat {})\n", path(params))};
+  }
   Result<Difference> diff(const Params& params, const Inspected& inspected) const override {
     Difference change;
     change.data = inspected.substr(inspected.find('=') + 1);
@@ -70,9 +73,13 @@ class Fleet {
       hosts.push_back(host);
       plans.push_back(plan(host.name, "new"));
     }
-    tools.call = [this](const auto& some, const auto& first, const auto& on_answer) { return call(some, first, on_answer); };
+    tools.call = [this](const auto& some, const auto& first, const auto& on_answer) {
+      return call(some, first, on_answer);
+    };
     tools.nonce = [this] { return fmt::format("{:08x}{:08x}", getpid(), ++nonces_); };
-    tools.say = [this](std::size_t host, std::string_view line) { said.push_back(fmt::format("{}: {}", hosts[host].name, line)); };
+    tools.say = [this](std::size_t host, std::string_view line) {
+      said.push_back(fmt::format("{}: {}", hosts[host].name, line));
+    };
     tools.audit = std::make_shared<const ProbeLoad>(Playbook{});
     tools.assess = [this](std::size_t host, HostProbing, HostReport& report) {
       audited.insert(hosts[host].name);
@@ -190,7 +197,8 @@ TEST_CASE("a plan is applied once, seen on the host, and rolled back", "[integra
   fleet.write(0, "new\n");
   fleet.write(1, "new\n");
   fleet.settings.run = "run-1";
-  report = continue_run(fleet.hosts, {{HostWork::Goal::undo, {}, {}}, {HostWork::Goal::undo, {}, {}}}, fleet.settings, fleet.tools);
+  report = continue_run(fleet.hosts, {{HostWork::Goal::undo, {}, {}}, {HostWork::Goal::undo, {}, {}}}, fleet.settings,
+                        fleet.tools);
   CHECK(fleet.outcomes(report) == Outcomes{put_back, put_back});
   CHECK(exit_status(report, true) == 0);
   CHECK(fleet.file(1) == "old\n");
@@ -223,7 +231,8 @@ TEST_CASE("a canary that fails leaves the others untouched", "[integration][run]
       fleet.plans[0] = fleet.plan("n0", "broken");
     const auto report = fleet.apply();
     CHECK(fleet.outcomes(report) == Outcomes{put_back, not_begun, not_begun});
-    CHECK(report.hosts[0].why == (by_audit ? "all steps are done, but still found: a.b" : "step 1: apply ended with status 1: it is broken"));
+    CHECK(report.hosts[0].why ==
+          (by_audit ? "all steps are done, but still found: a.b" : "step 1: apply ended with status 1: it is broken"));
     CHECK(report.hosts[1].why == "1 of the canary hosts failed");
     CHECK(fleet.file(0) == "old\n");
     CHECK(fleet.file(1) == "old\n");
@@ -270,7 +279,8 @@ TEST_CASE("programs before and after a host", "[integration][run][apply]") {
   CHECK(report.hosts[1].why == "it would not drain");
   CHECK(fleet.file(1) == "old\n");
   std::sort(calls.begin(), calls.end());
-  CHECK(calls == std::vector<std::string>{"after 0 verified", "before 0", "before 1"});  // a host that is refused is not drained
+  CHECK(calls ==
+        std::vector<std::string>{"after 0 verified", "before 0", "before 1"});  // a host that is refused is not drained
   CHECK(exit_status(report, false) == 6);
 }
 
@@ -286,7 +296,8 @@ TEST_CASE("nothing to do is nothing done", "[integration][run][apply]") {
 
 TEST_CASE("what changed, line by line", "[unit][run][apply]") {
   CHECK(changed_lines("a=1\nb=2\n", "a=1\nb=2").empty());
-  CHECK(changed_lines("a=1\nb=2\n", "a=1\nb=3\nc=\x1b[2J\n") == std::vector<std::string>{"- b=2", "+ b=3", "+ c=\\x1b[2J"});
+  CHECK(changed_lines("a=1\nb=2\n", "a=1\nb=3\nc=\x1b[2J\n") ==
+        std::vector<std::string>{"- b=2", "+ b=3", "+ c=\\x1b[2J"});
   CHECK(changed_lines("a=1\nb=2\n", "b=2\na=1\n").size() == 1);
   CHECK(changed_lines("", "").empty());
 }

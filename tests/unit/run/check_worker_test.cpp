@@ -25,7 +25,8 @@ std::vector<Check> checks(const std::string& assertion) {
   const auto check = [](const std::string& id, const std::string& text) {
     return "  " + id + ": {title: t, severity: error, because: b, assert: '" + text + "'}\n";
   };
-  return test::playbook("checks:\n" + check("before", "false") + check("culprit", assertion) + check("after", "true")).checks;
+  return test::playbook("checks:\n" + check("before", "false") + check("culprit", assertion) + check("after", "true"))
+      .checks;
 }
 
 std::string how_it_ends(const std::string& assertion, std::chrono::milliseconds limit = 300ms) {
@@ -75,17 +76,21 @@ fixes: {f: {title: 'on {{ .os.id }}', steps: [{file: {path: '/etc/{{ .os.id }}'}
 }
 
 TEST_CASE("an expression that never ends is stopped by name", "[process][check_worker]") {
-  for (const auto* endless : {"def f: f; f", "[recurse(1)] == []", "last(range(0; infinite))", "until(false; .) == 1"}) {
+  for (const auto* endless :
+       {"def f: f; f", "[recurse(1)] == []", "last(range(0; infinite))", "until(false; .) == 1"}) {
     CAPTURE(endless);
     CHECK_THAT(how_it_ends(endless), ContainsSubstring("check culprit: "));
   }
-  CHECK(how_it_ends("def f: f; f") == "check culprit: was still at work when the 300 ms for all checks of a host were over; its expressions may never end");
+  CHECK(how_it_ends("def f: f; f") ==
+        "check culprit: was still at work when the 300 ms for all checks of a host were over; its expressions may "
+        "never end");
   CHECK_FALSE(has_children());
 }
 
 TEST_CASE("facts that keep a check busy cost no other host its judgement", "[process][check_worker]") {
   std::vector<Error> errors;
-  const auto worker = CheckWorker::start(checks("if .os.id == \"debian\" then true else (def f: f; f) end"), {}, errors);
+  const auto worker =
+      CheckWorker::start(checks("if .os.id == \"debian\" then true else (def f: f; f) end"), {}, errors);
   REQUIRE(worker.has_value());
   auto endless = kFacts;
   endless["os"]["id"] = "other";
@@ -105,7 +110,8 @@ TEST_CASE("facts that keep a check busy cost no other host its judgement", "[pro
 
 TEST_CASE("hosts that keep a check busy on purpose end the run at last", "[process][check_worker]") {
   std::vector<Error> errors;
-  const auto worker = CheckWorker::start(checks("if .os.id == \"debian\" then true else (def f: f; f) end"), {}, errors);
+  const auto worker =
+      CheckWorker::start(checks("if .os.id == \"debian\" then true else (def f: f; f) end"), {}, errors);
   REQUIRE(worker.has_value());
   auto endless = kFacts;
   endless["os"]["id"] = "other";
@@ -122,13 +128,15 @@ TEST_CASE("an expression that eats memory or crashes libjq is stopped by name", 
   CHECK_THAT(how_it_ends("[range(1e9)] == []", 60s),
              ContainsSubstring("check culprit: ran out of memory (more than 256.0 MiB) or crashed libjq"));
 #endif
-  CHECK_THAT(how_it_ends("reduce range(10000000) as $i (null; [.]) | tojson == null", 60s), ContainsSubstring("check culprit: "));
+  CHECK_THAT(how_it_ends("reduce range(10000000) as $i (null; [.]) | tojson == null", 60s),
+             ContainsSubstring("check culprit: "));
   CHECK_FALSE(has_children());
 }
 
 TEST_CASE("expressions that reach for the controller are refused by name", "[process][check_worker]") {
-  CHECK(how_it_ends("$ENV.SECRET == null") ==
-        "refused: p.yaml:3:61: check culprit: assert: '$ENV' is not for checks: it would read trueup's own environment");
+  CHECK(
+      how_it_ends("$ENV.SECRET == null") ==
+      "refused: p.yaml:3:61: check culprit: assert: '$ENV' is not for checks: it would read trueup's own environment");
   CHECK_THAT(how_it_ends("import \"/etc/passwd\" as x; true"), ContainsSubstring("'import' is not for checks"));
   CHECK_THAT(how_it_ends("input == null"), ContainsSubstring("'input' is not for checks"));
 }

@@ -89,7 +89,8 @@ TEST_CASE("a host is started, followed, looked at and marked", "[unit][run][appl
   CHECK(stage.answer(work, "audit", "") == "mark");
   CHECK(stage.answer(work, "mark", "verified\n") == "end");
   CHECK(work.result().outcome == WorkOutcome::verified);
-  CHECK(stage.said == std::vector<std::string>{"start apply", "begin step 1", "done step 1", "end applied", "looking at the host again"});
+  CHECK(stage.said == std::vector<std::string>{"start apply", "begin step 1", "done step 1", "end applied",
+                                               "looking at the host again"});
 }
 
 TEST_CASE("a connection that is lost is asked for again, and what began is not given up", "[unit][run][apply]") {
@@ -169,10 +170,12 @@ TEST_CASE("refusals, failures and interruptions are told apart", "[unit][run][ap
   };
   CHECK(after("").outcome == WorkOutcome::interrupted);
   CHECK(after("").hint == "`trueup resume run-1` or `trueup rollback run-1`");
-  const auto failed = after("journal 3 failed 01 no room\njournal 4 undo 01\njournal 5 undone 01\njournal 6 end undone\n");
+  const auto failed =
+      after("journal 3 failed 01 no room\njournal 4 undo 01\njournal 5 undone 01\njournal 6 end undone\n");
   CHECK(failed.outcome == WorkOutcome::put_back);
   CHECK(failed.why == "step 1: no room");
-  CHECK(after("journal 3 failed 01 x\njournal 4 undo 01\njournal 5 stuck 01 y\njournal 6 end stuck\n").outcome == WorkOutcome::stuck);
+  CHECK(after("journal 3 failed 01 x\njournal 4 undo 01\njournal 5 stuck 01 y\njournal 6 end stuck\n").outcome ==
+        WorkOutcome::stuck);
 }
 
 TEST_CASE("what is done and did not help is undone, unless it is kept", "[unit][run][apply]") {
@@ -191,7 +194,10 @@ TEST_CASE("what is done and did not help is undone, unless it is kept", "[unit][
     }
     CHECK(stage.answer(work, "audit", "") == "continue");
     CHECK(stage.answer(work, "continue", "started\n") == "follow");
-    CHECK(stage.answer(work, "follow", "lives no\njournal 5 start undo\njournal 6 undo 01\njournal 7 undone 01\njournal 8 end undone\n") == "end");
+    CHECK(stage.answer(
+              work, "follow",
+              "lives no\njournal 5 start undo\njournal 6 undo 01\njournal 7 undone 01\njournal 8 end undone\n") ==
+          "end");
     CHECK(work.result().outcome == WorkOutcome::put_back);
     CHECK(work.result().why == "all steps are done, but still found: a.b@u; found and not planned: x.y");
   }
@@ -201,7 +207,8 @@ TEST_CASE("what could not be looked at is no agreement", "[unit][run][apply]") {
   HostReport report;
   CHECK(compare_with_plan({"a.b@u"}, {}, report) == Comparison{});
   report.assessment.not_evaluated = {{"a.b", "", "caches: no permission"}, {"other", "", "x"}};
-  CHECK(compare_with_plan({"a.b@u", "c.d"}, {}, report).unknown == std::vector<std::string>{"a.b@u: caches: no permission"});
+  CHECK(compare_with_plan({"a.b@u", "c.d"}, {}, report).unknown ==
+        std::vector<std::string>{"a.b@u: caches: no permission"});
   CHECK(compare_with_plan({"a.b@u"}, {"a.b@u"}, report) == Comparison{});  // was not to be expected either
   report.assessment.not_evaluated = {{"a.b", "v", "x"}};
   CHECK(compare_with_plan({"a.b@u"}, {}, report) == Comparison{});

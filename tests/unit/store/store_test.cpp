@@ -36,14 +36,15 @@ RunRecord audit_of(const std::string& id, int seconds) {
 }
 
 RunRecord apply_of(const std::string& id, int seconds) {
-  return {id,
-          "apply",
-          "0.1.0",
-          at(seconds),
-          {},
-          {},
-          "plan-1",
-          {{"b", "", "running", id, R"({"text":"caf\u00e9 ' -- \"; DROP TABLE runs"})"}, {"a", "", "waiting", "", "{}"}}};
+  return {
+      id,
+      "apply",
+      "0.1.0",
+      at(seconds),
+      {},
+      {},
+      "plan-1",
+      {{"b", "", "running", id, R"({"text":"caf\u00e9 ' -- \"; DROP TABLE runs"})"}, {"a", "", "waiting", "", "{}"}}};
 }
 
 std::vector<std::string> ids(Store& store) {
@@ -138,7 +139,8 @@ TEST_CASE("what is no store of ours is refused, and stays as it is", "[unit][sto
   const Folder folder;
   const auto path = folder.store();
   SECTION("no database") {
-    std::ofstream(path) << "dear diary, this is longer than the header of a database would be. " << std::string(200, 'x');
+    std::ofstream(path) << "dear diary, this is longer than the header of a database would be. "
+                        << std::string(200, 'x');
     CHECK_THAT(error_of(Store::open(path)), ContainsSubstring("cannot be read: file is not a database"));
   }
   SECTION("cut off") {
