@@ -136,14 +136,13 @@ release_lock() {
 # put back); `direction`: apply or undo; `ended`: applied, undone, stuck, or empty; `steps`: all numbers in order. A line that
 # was cut, or is not ours, says nothing: numbers have two digits, so that the rest of a line is no other line.
 replay() {
-  steps='' direction=apply ended='' keep='' run_plan=''
+  steps='' direction=apply ended='' keep=''
   while read -r _nn _rest; do
     case $_nn in [0-9][0-9]) steps="$steps $_nn" && eval "S_$_nn=" ;; esac
   done <"$1/steps"
   while IFS='=' read -r _name _rest; do
     case $_name in
       keep) [ "$_rest" != 1 ] || keep=1 ;;
-      plan) run_plan=$_rest ;;
     esac
   done <"$1/about"
   [ -e "$1/journal" ] || return 0

@@ -19,11 +19,11 @@ service_inspect() {
   [ -z "$_path" ] || _seen fragment "$(_digest "$_path")"
   [ "$2$3" = startedyes ] || _seen active "$_active"
   if [ "$2" = stopped ]; then
-    [ -z "$_path" ] || redact <"$_path" | _lines text
+    [ -z "$_path" ] || _lines text <"$_path"
     set -f
     for _path in $(_of DropInPaths); do
       _seen drop_in "$(_digest "$_path") $_path"
-      redact <"$_path" | _lines text
+      _lines text <"$_path"
     done
     # What systemd stops with it, or starts it again meanwhile.
     for _key in RequiredBy BoundBy ConsistsOf TriggeredBy; do

@@ -200,7 +200,7 @@ int apply(Options options, const WorkOptions& work) {
 
   // The plan's hosts, as the inventory reaches them now; -l takes some of them.
   Errors errors;
-  const auto inventory = load_inventories(options, errors);
+  const auto& inventory = prepared->inventory;
   std::vector<Host> hosts;
   std::vector<const HostPlan*> plans;
   for (const auto& host_plan : plan->hosts) {
@@ -237,8 +237,7 @@ int apply(Options options, const WorkOptions& work) {
   return finish(std::move(summary), hosts, record, options);
 }
 
-/// The hosts that have the run (or any, where none is named), with what they say of it. `status`: 4 where a host did
-/// not say.
+/// The hosts that have the run (or any, where none is named), with what they say of it. `stopped`: why not all were asked.
 std::vector<RunsOfHost> find_runs(Desk& desk, const std::string& run, std::optional<Error>& stopped) {
   const auto found = look_at_runs(desk.hosts(), run.empty() ? std::vector<std::string>{} : std::vector{run},
                                   desk.settings, desk.tools, stopped);
@@ -258,10 +257,10 @@ int show_status(const Options& options, const WorkOptions& work) {
   int exit = 0;
   bool any = false;
   for (const auto& host : hosts) {
-    if (host.found.error) exit = std::max(exit, 4);
+    if (host.found.error) exit = std::max(exit, kIncomplete);
     for (const auto& run : host.found.runs) {
       any = true;
-      if (run.journal.state == RunState::stuck || run.journal.state == RunState::interrupted) exit = 7;
+      if (run.journal.state == RunState::stuck || run.journal.state == RunState::interrupted) exit = kNeedsPerson;
     }
   }
   if (!any && !work.run.empty() && exit == 0) {
@@ -272,7 +271,7 @@ int show_status(const Options& options, const WorkOptions& work) {
                  "`trueup history` lists runs"});
     exit = kBadInput;
   }
-  if (stopped && stopped->kind == ErrorKind::interrupted && exit != 7) exit = kInterrupted;
+  if (stopped && exit != kNeedsPerson) exit = stopped_status(*stopped);
   for (const auto& output : options.outputs)
     if (const auto written = write_output({[&](const TableOptions& table) { return render_runs(hosts, table); },
                                            [&] { return render_runs_json(hosts); }},
@@ -301,7 +300,7 @@ int carry_on(Options options, const WorkOptions& work, bool back) {
     const auto found = find_runs(desk, work.run, stopped);
     if (stopped) {
       print_error(*stopped);
-      return stopped->kind == ErrorKind::interrupted ? kInterrupted : 124;
+      return stopped_status(*stopped);
     }
     for (std::size_t i = 0; i < found.size(); ++i) {
       WorkResult result;
@@ -352,7 +351,7 @@ int carry_on(Options options, const WorkOptions& work, bool back) {
   }
   Errors errors;
   auto with_groups = work;
-  with_groups.policy.groups = group_rules(load_inventories(options, errors), hosts, errors);
+  with_groups.policy.groups = group_rules(prepared->inventory, hosts, errors);
   if (!errors.empty()) return report_errors(errors);
   Desk desk(*prepared, hosts, options, with_groups);
   desk.settings.run = work.run;
@@ -369,15 +368,35 @@ int carry_on(Options options, const WorkOptions& work, bool back) {
   return finish(std::move(summary), all, std::move(record), options);
 }
 
-int prune(const Options& options, const WorkOptions& work) {
-  if (work.store) {
-    auto store = open_store();
-    const auto pruned = store ? store->prune(work.kept_runs) : fail(store.error());
-    if (!pruned) {
-      print_error(pruned.error());
-      return kToolFailed;
-    }
+/// Forgets all records but the last, once that was shown and agreed to; the exit status.
+int prune_store(const WorkOptions& work) {
+  auto store = open_store();
+  const auto runs = store ? store->runs() : fail(store.error());
+  if (!runs) {
+    print_error(runs.error());
+    return kToolFailed;
   }
+  const auto ended = static_cast<std::size_t>(
+      std::count_if(runs->begin(), runs->end(), [](const RunRecord& run) { return run.exit.has_value(); }));
+  const auto removable = ended - std::min(ended, work.kept_runs);
+  fmt::print("records: {} go, {} stay\n", removable, runs->size() - removable);
+  std::fflush(stdout);
+  if (removable == 0) return 0;
+  const auto agreed = ask_leave(work, "remove them?");
+  if (!agreed) return report_errors({agreed.error()});
+  if (!*agreed) return kRefused;
+  if (const auto pruned = store->prune(work.kept_runs); !pruned) {
+    print_error(pruned.error());
+    return kToolFailed;
+  }
+  return 0;
+}
+
+int prune(const Options& options, const WorkOptions& work) {
+  if (!work.store && !work.host_state)
+    return report_errors({usage_error("what is to be pruned is missing: --host-state, --store or both")});
+  if (work.store)
+    if (const int failed = prune_store(work); failed != 0) return failed;
   if (!work.host_state) return 0;
   int status = 0;
   const auto prepared = prepare(options, status);
@@ -391,7 +410,7 @@ int prune(const Options& options, const WorkOptions& work) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i].found.error) {
       print_error(*found[i].found.error);
-      exit = 4;
+      exit = kIncomplete;
     }
     std::vector<std::string> removable;
     for (const auto& run : found[i].found.runs) {
@@ -406,7 +425,7 @@ int prune(const Options& options, const WorkOptions& work) {
   }
   if (hosts.empty() || stopped) {
     if (stopped) print_error(*stopped);
-    return stopped ? kInterrupted : exit;
+    return stopped ? stopped_status(*stopped) : exit;
   }
   std::fflush(stdout);
   const auto agreed = ask_leave(work, "remove this?");
@@ -416,13 +435,17 @@ int prune(const Options& options, const WorkOptions& work) {
   for (std::size_t i = 0; i < pruned.size(); ++i) {
     if (pruned[i].error) {
       print_error(*pruned[i].error);
-      exit = 4;
+      exit = kIncomplete;
     }
     for (const auto& [run, why] : pruned[i].runs) {
       if (why.empty()) continue;
       fmt::print("{}: run {} stays: {}\n", hosts[i].name, run, why);
-      exit = 4;
+      exit = kIncomplete;
     }
+  }
+  if (stopped) {
+    print_error(*stopped);
+    return stopped_status(*stopped);
   }
   return exit;
 }
@@ -515,8 +538,9 @@ void add_apply_commands(CLI::App& app, Options& options, int& status) {
       app.add_subcommand("prune", "remove what is kept of runs: on hosts what undoes them, here the records");
   prune_command->add_flag("--host-state", work->host_state, "on the hosts, of runs that are verified or undone");
   prune_command->add_flag("--store", work->store, "here, all records but the last");
-  prune_command->add_option("--keep-runs", work->kept_runs, "--store: how many records stay")->capture_default_str();
-  prune_command->require_option(1, 0);
+  prune_command->add_option("--keep-runs", work->kept_runs, "--store: how many records stay")
+      ->capture_default_str()
+      ->needs("--store");
   add_common(*prune_command, options);
   add_yes(*prune_command, *work);
   prune_command->callback([&options, &status, work] { status = prune(options, *work); });

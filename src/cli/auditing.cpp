@@ -39,12 +39,13 @@ std::optional<Prepared> prepare(const Options& options, int& status) {
   if (!auditor && errors.empty()) errors.push_back(auditor.error());
   std::vector<StoredHost> stored;
   std::vector<Host> hosts;
+  Inventory inventory;
   std::vector<HostPrograms> programs;
   if (is_offline(options)) {
     if (auditor) stored = load_stored(options, *auditor, errors);
     if (errors.empty()) hosts = selected_stored(options, stored, errors);
   } else {
-    const auto inventory = load_inventories(options, errors);
+    inventory = load_inventories(options, errors);
     if (errors.empty()) hosts = selected_hosts(options, inventory, errors);
     if (errors.empty() && options.planning) programs = host_programs(inventory, hosts, errors);
   }
@@ -52,13 +53,19 @@ std::optional<Prepared> prepare(const Options& options, int& status) {
     status = report_errors(errors);
     return std::nullopt;
   }
-  if (is_offline(options)) return Prepared{*std::move(auditor), std::move(hosts), {}, std::move(stored), {}};
+  if (is_offline(options)) return Prepared{*std::move(auditor), std::move(hosts), {}, std::move(stored), {}, {}};
   auto probing = probing_options(options);
   if (!probing) {
     status = report_errors({probing.error()});
     return std::nullopt;
   }
-  return Prepared{*std::move(auditor), std::move(hosts), *std::move(probing), {}, std::move(programs)};
+  return Prepared{*std::move(auditor), std::move(hosts), *std::move(probing), {}, std::move(inventory),
+                  std::move(programs)};
+}
+
+int stopped_status(const Error& why) {
+  if (why.kind == ErrorKind::interrupted) return kInterrupted;
+  return why.kind == ErrorKind::internal ? kToolFailed : kDeadline;
 }
 
 RunReport run_audit(const Prepared& prepared, const Options& options) {

@@ -16,7 +16,8 @@
 namespace trueup {
 
 /// The statuses of docs/exit-status.md that commands give by themselves.
-inline constexpr int kToolFailed = 1, kBadInput = 2, kRefused = 8, kInterrupted = 130;
+inline constexpr int kToolFailed = 1, kBadInput = 2, kIncomplete = 4, kNeedsPerson = 7, kRefused = 8, kDeadline = 124,
+                     kInterrupted = 130;
 
 /// Says each error on standard error; the exit status.
 int report_errors(const Errors& errors);
@@ -27,7 +28,8 @@ struct Prepared {
   std::vector<Host> hosts;
   ProbingOptions probing;
   std::vector<StoredHost> stored;  ///< one for each host, where files are looked at instead
-  std::vector<HostPrograms> programs = {};  ///< likewise, where a plan is made: what the inventory runs around its changes
+  Inventory inventory = {};                 ///< whole; empty where files are looked at
+  std::vector<HostPrograms> programs = {};  ///< one for each host, where a plan is made
 };
 
 bool is_offline(const Options& options);
@@ -38,6 +40,9 @@ std::optional<Prepared> prepare(const Options& options, int& status);
 
 /// Probes and judges every host. An expression that never ends stops the run, with what was done so far.
 RunReport run_audit(const Prepared& prepared, const Options& options);
+
+/// The status of a run that ended early for that reason.
+int stopped_status(const Error& why);
 
 /// Writes the report in every format that was asked for. `exit`: the status that the run has of its own; the one that
 /// it ends with.

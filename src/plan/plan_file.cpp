@@ -203,7 +203,7 @@ Result<Plan> plan_from_json(std::string_view text, std::string_view key) {
     return no_plan("the plan was changed since it was made: its seal does not fit", "make the plan anew");
   try {
     auto plan = PlanReader::plan(document);
-    if (!is_plan_id(plan.id)) return no_plan("the plan's id is none");
+    if (!is_plan_id(plan.id)) return no_plan("the plan's id is no name of a file");
     return plan;
   } catch (const std::exception& error) {  // json's, for what is missing or of another type
     return no_plan(fmt::format("a plan that this trueup does not understand: {}", error.what()), "make the plan anew");

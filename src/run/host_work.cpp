@@ -287,7 +287,6 @@ Result<std::optional<Call>> HostWork::audited(HostProbing probing) {
   HostReport report;
   if (auto why = settings_.assess(std::move(probing), report)) return fail(*std::move(why));
   result_.comparison = compare_with_plan(cures_, remaining_, report);
-  result_.after = std::move(report);
   const auto& comparison = result_.comparison;
   if (!comparison.still.empty() || !comparison.unexpected.empty()) return turn_back(why_disagrees(comparison));
   if (!comparison.unknown.empty())

@@ -51,7 +51,6 @@ struct WorkResult {
   std::vector<std::string> changes;  ///< what is not as the plan saw it: `- LINE`, `+ LINE`
   RunJournal journal;
   Comparison comparison;
-  std::optional<HostReport> after;  ///< the closing audit
 };
 
 struct WorkSettings {

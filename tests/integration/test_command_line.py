@@ -38,6 +38,9 @@ class CommandLine(unittest.TestCase):
         self.refused("audit", "--host-timeout", "soon", says=["expected a duration", "'soon'"])
         self.refused("audit", "--fail-on", "fatal", says="fatal")
 
+    def test_what_is_to_be_pruned_has_to_be_said(self):
+        self.refused("prune", "--yes", says=["--host-state", "--store"])
+
     def test_an_empty_word_is_no_option_left_out(self):
         for option in ["--user", "--private-key", "--limit"]:
             self.refused("audit", option, "", says=[option, "empty"])

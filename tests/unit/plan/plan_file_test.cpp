@@ -165,7 +165,7 @@ TEST_CASE("a refused plan file says what is wrong with it", "[unit][plan][file]"
   // Whoever has the key can still not give a run's directory another place.
   auto odd = sample();
   odd.id = "../../etc";
-  CHECK(refusal(plan_to_json(odd, kKey)) == "the plan's id is none");
+  CHECK(refusal(plan_to_json(odd, kKey)) == "the plan's id is no name of a file");
 }
 
 TEST_CASE("a plan is used soon, with the playbooks and the program that it was made with", "[unit][plan][file]") {
