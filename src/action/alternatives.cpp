@@ -58,6 +58,8 @@ class AlternativesKind final : public ActionKind {
     else if (!is_candidate && !params.contains("priority"))
       difference.refused.push_back(
           fmt::format("{} is not in the group {}, and no 'priority' is given to put it there", path, group));
+    if (seen.has("slaves"))
+      difference.refused.push_back(fmt::format("{} has slave links, which a rollback could not put back", group));
     if (seen.get("link_is") == "directory" || seen.get("link_is") == "other")
       difference.refused.push_back(fmt::format("{} is no link", link));
     difference.predicted.push_back(MoveLink{link, path});

@@ -13,13 +13,14 @@ _alt_setup() {
   fi
 }
 
-# GROUP: lines `link PATH`, `status auto|manual`, `value PATH`, `best PATH`, `candidate PATH PRIORITY`. Nothing: no
+# GROUP: lines `link PATH`, `status auto|manual`, `value PATH`, `best PATH`, `candidate PATH PRIORITY`, `slaves yes`. Nothing: no
 # such group.
 _alt_query() {
   _text=$("$_alt_tool" --query "$1" 2>/dev/null) && case $_text in Name:*)
     printf '%s\n' "$_text" | awk '
       { at = index($0, ": "); key = at ? substr($0, 1, at - 1) : $0; value = at ? substr($0, at + 2) : "" }
       key == "Link" { print "link " value }
+      /^Slaves:/ && !slaves++ { print "slaves yes" }
       key == "Status" { print "status " value }
       key == "Value" { print "value " value }
       key == "Best" { print "best " value }
@@ -31,6 +32,7 @@ _alt_query() {
   _text=$("$_alt_tool" --display "$1" 2>/dev/null) || return 0
   [ -z "$_text" ] || printf '%s\n%s\n' "link $(sed -n 2p "$_alt_records/$1" 2>/dev/null)" "$_text" | awk '
     /^link / { print; next }
+    /^ +(slave|follower) / && !slaves++ { print "slaves yes" }
     / - status is / { status = $NF; sub(/\.$/, "", status); print "status " status }
     /link currently points to / { print "value " $NF }
     / - (family .* )?priority / { print "candidate " $1 " " $NF }
@@ -91,7 +93,7 @@ _alt_put_link() {
   [ "$(_alt_link "$1")" != "$2" ] || return 0
   case $2 in
     absent) [ ! -L "$1" ] || rm -f -- "$1" ;;
-    'to '*) ln -s -- "${2#to }" "$1.trueup-new" && mv -fT -- "$1.trueup-new" "$1" ;;
+    'to '*) rm -f -- "$1.trueup-new" && ln -s -- "${2#to }" "$1.trueup-new" && mv -fT -- "$1.trueup-new" "$1" ;;
     *) return 1 ;;
   esac
 }

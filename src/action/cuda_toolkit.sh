@@ -137,6 +137,7 @@ _repository_key() {
   } | sha1sum)
   _print=$(printf '%s' "${_print%% *}" | tr a-f A-F)
   [ "$_print" = "$1" ] || _fail "the key of the repository has the fingerprint $_print, expected $1"
+  printf '%s\n' "$_print" | tail -c 9 | tr A-F a-f >repository/id
 }
 
 # URL SUITE COMPONENTS: for our calls alone, in the step's directory, so that nothing has to be taken away again. Its
@@ -170,10 +171,12 @@ _repository_dnf() {
   _dnf_options="$_dnf_options --setopt=trueup.repo_gpgcheck=0 --setopt=trueup.priority=200"
 }
 
-# What the package manager has of it beyond our calls.
+# What the package manager has of it beyond our calls: its key, and no other that came meanwhile.
 _repository_gone() {
   [ -e repository/keys ] || return 0
-  rpm -qa 'gpg-pubkey*' | sort | grep -vxFf repository/keys | while read -r _key; do rpm -e -- "$_key"; done
+  rpm -qa 'gpg-pubkey*' | sort | grep -vxFf repository/keys | grep -F -e "-$(cat repository/id)-" |
+    while read -r _key; do rpm -e -- "$_key"; done
+  rm -f repository/keys
   rm -rf /var/cache/dnf/trueup-* /var/cache/libdnf5/trueup-*
 }
 

@@ -16,7 +16,7 @@ exit 1'
 # _put UID PATH MODE OWNER:GROUP <CONTENT
 _put() {
   as_uid "$1" sh -c "$_put_program" put "$2" "$3" "$4" || return
-  ! command -v restorecon >/dev/null 2>&1 || restorecon -- "$2" 2>/dev/null || :
+  [ "$1" != 0 ] || ! command -v restorecon >/dev/null 2>&1 || restorecon -- "$2" 2>/dev/null || :
 }
 
 # _file_state UID PATH: KIND, and of a file mode, owner, group and digest.

@@ -66,7 +66,7 @@ launch() {
   answer=$state/.answer.${stage##*.} unanswered=
   rm -f "$answer"
   if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null 2>&1 &&
-    systemd-run --quiet --collect --unit="trueup-$run" --description="trueup $2 of run $run" \
+    systemd-run --quiet --collect --unit="trueup-$run" --property=KillMode=process --description="trueup $2 of run $run" \
       /bin/sh "$1/executor" "$state" "$run" "$2" "$answer" </dev/null >/dev/null; then
     :
   elif command -v setsid >/dev/null 2>&1; then

@@ -249,16 +249,18 @@ _pm_wait() {
   done
 }
 
-# ours or nothing: what we left half done is finished; what others did is not ours to repair. Nobody holds the package
-# manager now.
+# ours or nothing: what we left half done is finished; what others did is not ours to repair, and what is broken after our
+# transaction ended is not ours either. Nobody holds the package manager now.
 _pm_repair() {
-  [ ! -e began ] || [ -z "$1" ] || [ "$_pm" != apt ] || for _dir in /tmp/apt-dpkg-install-??????; do
+  _ours=
+  { [ ! -e began ] || [ -e after ]; } && [ ! -e removing ] || _ours=$1
+  [ -z "$_ours" ] || [ "$_pm" != apt ] || for _dir in /tmp/apt-dpkg-install-??????; do
     # Links to archives, which apt takes away itself unless it is ended.
     [ -d "$_dir" ] && [ ! -L "$_dir" ] && [ "$(owner_uid "$_dir")" = 0 ] && rm -rf -- "$_dir"
   done
   _broken=$(_pm_broken | head -n 3 | tr '\n' ' ')
   [ "$_broken" ] || return 0
-  { [ -e began ] && [ "$1" ]; } ||
+  [ "$_ours" ] ||
     _fail "the package manager left something half done, and it was not us: $_broken"
   [ "$_pm" != apt ] || DEBIAN_FRONTEND=noninteractive dpkg --force-confdef --force-confold --configure -a || :
 }
@@ -385,15 +387,18 @@ _pm_undo() {
       esac
     done)
     [ -z "$_more" ] || _changed "others need what would be taken away: $_more"
+    _keep removing yes
     _apt_get -y --purge --allow-downgrades install "$@" || _fail "apt-get: status $?"
   else
     if [ "$_new" ]; then
       _needed=$(rpm -e --test $_new 2>&1 | tail -n 3 | tr '\n' ' ') && [ -z "$_needed" ] ||
         _changed "others need what would be taken away: $_needed"
+      _keep removing yes
       _dnf remove $_new || _fail "dnf remove: status $?"
     fi
     [ -z "$_back" ] || _dnf downgrade $(printf '%s\n' "$_back" | tr = -) || _fail "dnf downgrade: status $?"
   fi
+  rm -f removing
 }
 
 # package_inspect SPEC...

@@ -16,14 +16,14 @@ service_inspect() {
   _service_unit "$1" || unknown 'systemd does not answer (systemctl show)'
   for _key in Id LoadState FragmentPath; do _seen "$_key" "$(_of "$_key")"; done
   _path=$(_of FragmentPath)
-  [ -z "$_path" ] || _seen fragment "$(_digest "$_path")"
+  [ -z "$_path" ] || _seen fragment "$(as_owner "$_path" cat -- "$_path" | _digest)"
   [ "$2$3" = startedyes ] || _seen active "$_active"
   if [ "$2" = stopped ]; then
-    [ -z "$_path" ] || _lines text <"$_path"
+    [ -z "$_path" ] || as_owner "$_path" cat -- "$_path" | _lines text
     set -f
     for _path in $(_of DropInPaths); do
-      _seen drop_in "$(_digest "$_path") $_path"
-      _lines text <"$_path"
+      _seen drop_in "$(as_owner "$_path" cat -- "$_path" | _digest) $_path"
+      as_owner "$_path" cat -- "$_path" | _lines text
     done
     # What systemd stops with it, or starts it again meanwhile.
     for _key in RequiredBy BoundBy ConsistsOf TriggeredBy; do
@@ -50,11 +50,13 @@ service_stop() {
   _service_unit "$_unit" || _fail 'systemd does not answer (systemctl show)'
   [ "$_active" = up ] || return 0
   _keep was_up "$(_of ControlGroup)" || _fail "cannot write to $PWD"
-  if [ $# -gt 0 ] && [ ! -e drained ]; then
+  # A unit that came back, as after a restart of the host, is drained again.
+  if [ $# -gt 0 ] && [ "$(_kept drained)" != "$(_of InvocationID)" ]; then
     _program=$(_trusted "$1") || _fail "$1 cannot be run as root: missing, or others may write to it"
     shift
     _bounded "$_patience" "$_program" "$@" || _fail "$_program did not drain $_unit: status $?"
-    _keep drained yes
+    rm -f drained
+    _keep drained "$(_of InvocationID)"
   fi
   _bounded "$_patience" systemctl stop -- "$_unit" || _fail "systemctl stop $_unit: status $?"
   service_stopped "$_unit"
@@ -103,7 +105,8 @@ service_start() {
     _keep started "$(_of NRestarts)" || _fail "cannot write to $PWD"
     systemctl reset-failed -- "$1" 2>/dev/null
     systemctl start --no-block -- "$1" || _fail "systemctl start $1: status $?"
-  elif [ ! -e started ]; then _keep found_up yes
+  elif [ ! -e started ]; then
+    _fail "$1 is up, and it was not us who started it: it runs with what it was started with"
   fi
   service_is_up "$1" "$2"
   _keep invocation "$(_of InvocationID) $(_of NRestarts)"
@@ -164,18 +167,18 @@ _http() {
       printf '%s\n' silent show-error globoff 'noproxy = "*"' 'write-out = "%{http_code}"' \
         "url = \"$2\"" "max-time = $1" "output = \"${5:-/dev/null}\""
       [ -z "$3" ] || printf 'header = "Content-Type: %s"\ndata-binary = "@body"\n' "$3"
-      [ -z "$4" ] || sed 's/["\\]/\\&/g; s/.*/header = "&"/' "$4"
+      [ -z "$4" ] || as_owner "$4" cat -- "$4" | sed 's/["\\]/\\&/g; s/.*/header = "&"/'
     } | "$_path" -q --config -
     _ended=$?
     rm -f body
     return "$_ended"
   fi
-  URL=$2 TYPE=$3 HEADERS=$4 ANSWER=$5 LIMIT=$1 "$_path" -I -c '
+  URL=$2 TYPE=$3 HEADERS=$([ -z "$4" ] || as_owner "$4" cat -- "$4") ANSWER=$5 LIMIT=$1 "$_path" -I -c '
 import os, sys, urllib.request, urllib.error
 e = os.environ
 request = urllib.request.Request(e["URL"], sys.stdin.buffer.read() if e["TYPE"] else None)
 if e["TYPE"]: request.add_header("Content-Type", e["TYPE"])
-lines = open(e["HEADERS"]) if e["HEADERS"] else ()
+lines = e["HEADERS"].splitlines()
 [request.add_header(*(part.strip() for part in line.split(":", 1))) for line in lines if ":" in line]
 try: answer = urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=float(e["LIMIT"]))
 except urllib.error.HTTPError as error: answer = error

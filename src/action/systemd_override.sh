@@ -99,6 +99,12 @@ _pending() {
     END { if (reload == "yes" && id != unit) print id }' | sort
 }
 
+# KEY PATH SUFFIX: a text that systemd reads, with the powers of whoever may change it.
+_unit_text() {
+  _seen "$1" "$(as_owner "$2" cat -- "$2" | _digest)$3"
+  as_owner "$2" cat -- "$2" | _lines text
+}
+
 systemd_override_inspect() {
   command -v systemctl >/dev/null 2>&1 || unknown 'systemd is not here (no systemctl)'
   _override_unit "$1" || unknown 'systemd does not answer (systemctl show)'
@@ -107,10 +113,10 @@ systemd_override_inspect() {
   _seen drop_in "$_conf"
   _fragment=$(_of FragmentPath)
   # The texts are for whoever reads why a plan no longer fits.
-  [ -z "$_fragment" ] || { _seen fragment "$(_digest "$_fragment")"; _lines text <"$_fragment"; }
+  [ -z "$_fragment" ] || _unit_text fragment "$_fragment" ""
   set -f
   for _path in $(_of DropInPaths); do
-    [ "$_path" = "$_conf" ] || { _seen other "$(_digest "$_path") $_path"; _lines text <"$_path"; }
+    [ "$_path" = "$_conf" ] || _unit_text other "$_path" " $_path"
   done
   set +f
   _of EnvironmentFiles | while IFS= read -r _line; do

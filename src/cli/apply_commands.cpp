@@ -329,7 +329,8 @@ int carry_on(Options options, const WorkOptions& work, bool back) {
       if (!back && state == RunState::running) goal = HostWork::Goal::follow;
       if (!back && state == RunState::applied) goal = HostWork::Goal::verify;
       hosts.push_back(prepared->hosts[i]);
-      continuations.push_back({goal, run.cures, run.remaining});
+      const auto keep = run.about.find("keep");
+      continuations.push_back({goal, run.cures, run.remaining, keep != run.about.end() && keep->second == "1"});
       shown.push_back(found[i]);
     }
   }

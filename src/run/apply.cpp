@@ -73,7 +73,7 @@ HostWork make_work(std::size_t host, HostWork::Goal goal, std::vector<Probe> fir
     return tools.assess(host, std::move(probing), report);
   };
   work.say = [&tools, host](std::string_view line) { tools.say(host, line); };
-  work.keep = settings.keep;
+  work.keep = settings.keep || expected.keep;
   return {std::move(work), goal, std::move(first), expected.cures, expected.remaining};
 }
 

@@ -73,6 +73,7 @@ WorkReport apply_plan(const std::vector<Host>& hosts, const std::vector<const Ho
 struct Continuation {
   HostWork::Goal goal = HostWork::Goal::resume;
   std::vector<std::string> cures, remaining;
+  bool keep = false;  ///< the run was begun with --keep
 };
 /// Batch by batch, as the policy says.
 WorkReport continue_run(const std::vector<Host>& hosts, const std::vector<Continuation>& continuations,

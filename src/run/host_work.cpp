@@ -15,6 +15,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kFollowFor = 20s;      // a host holds an answer back so long while nothing happens
 constexpr auto kAround = 40s;         // of a call's limit: logging in, becoming root
+constexpr std::size_t kLongestJournal = std::size_t{4} << 20U;
 constexpr auto kLongestPause = 30s;   // before a host that was not reached is asked again
 
 bool holds(const std::vector<std::string>& keys, const std::string& key) {
@@ -209,6 +210,8 @@ std::optional<Call> HostWork::started(const HostProbing& probing) {
   }
   if (answer->kind == CallAnswer::Kind::refused) {
     result_.code = answer->code;
+    // The call before, whose answer was lost, holds it.
+    if (phase_ == Phase::turning_back && answer->code == "lock-held") return follow(5s);
     if (phase_ == Phase::turning_back)
       return finish(WorkOutcome::stuck, fmt::format("{}; and not undone: {}", why_turned_, answer->words));
     const bool others = answer->code == "lock-held" || answer->code == "left-behind" || answer->code == "used" ||
@@ -242,9 +245,13 @@ std::optional<Call> HostWork::followed(const HostProbing& probing) {
   }
   const auto& run = runs->front();
   journal_text_ += run.journal_text;
+  if (journal_text_.size() > kLongestJournal)
+    return finish(WorkOutcome::at_work, "its journal is longer than that of any run can be",
+                  fmt::format("`trueup status {}` tells", settings_.call.run));
   const auto before = std::exchange(result_.journal, parse_journal(journal_text_, run.lives));
   tell(before);
-  if (result_.journal.state == RunState::running) return follow();
+  // A host that has nothing to say says so at once only where it does not wait, as it should.
+  if (result_.journal.state == RunState::running) return follow(run.journal_text.empty() ? 1s : 0s);
   return ended(result_.journal.state);
 }
 
