@@ -51,7 +51,7 @@ service_stop() {
   [ "$_active" = up ] || return 0
   _keep was_up "$(_of ControlGroup)" || _fail "cannot write to $PWD"
   # A unit that came back, as after a restart of the host, is drained again.
-  if [ $# -gt 0 ] && [ "$(_kept drained)" != "$(_of InvocationID)" ]; then
+  if [ $# -gt 0 ] && { [ ! -e drained ] || [ "$(_kept drained)" != "$(_of InvocationID)" ]; }; then
     _program=$(_trusted "$1") || _fail "$1 cannot be run as root: missing, or others may write to it"
     shift
     _bounded "$_patience" "$_program" "$@" || _fail "$_program did not drain $_unit: status $?"

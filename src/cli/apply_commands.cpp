@@ -237,7 +237,8 @@ int apply(Options options, const WorkOptions& work) {
   return finish(std::move(summary), hosts, record, options);
 }
 
-/// The hosts that have the run (or any, where none is named), with what they say of it. `stopped`: why not all were asked.
+/// The hosts that have the run (or any, where none is named), with what they say of it. `stopped`: why not all were
+/// asked.
 std::vector<RunsOfHost> find_runs(Desk& desk, const std::string& run, std::optional<Error>& stopped) {
   const auto found = look_at_runs(desk.hosts(), run.empty() ? std::vector<std::string>{} : std::vector{run},
                                   desk.settings, desk.tools, stopped);

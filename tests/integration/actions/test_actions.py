@@ -586,10 +586,12 @@ class Service(SystemdTest):
         self.assertEqual(self.active(), "inactive")
         self.assertTrue(self.calls("reset-failed"))
 
-    def test_a_start_that_found_it_up_is_not_undone(self):
+    def test_a_start_that_finds_it_up_is_no_restart(self):
         step = self.step("started", restart=True)
         step.difference()
-        self.succeed(step, "apply")
+        done = step.do("apply")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("it was not us who started it", done.stdout + done.stderr)
         self.succeed(step, "undo")
         self.assertEqual(self.active(), "active")
 
