@@ -221,7 +221,7 @@ std::string_view to_string(RunState state) {
 
 RunJournal parse_journal(std::string_view text, bool lives) {
   RunJournal journal;
-  std::optional<RunState> ended;
+  auto state = RunState::running;  // until its end; whether it lives, the journal does not tell
   for (const auto line : complete_lines(text)) {
     ++journal.lines;
     auto event = read_event(line);
@@ -230,12 +230,12 @@ RunJournal parse_journal(std::string_view text, bool lives) {
       continue;
     }
     const auto& name = event->event;
-    if (name == "start") ended.reset();
+    if (name == "start") state = RunState::running;
     if (name == "end")
-      ended = event->detail == "applied"  ? RunState::applied
+      state = event->detail == "applied"  ? RunState::applied
               : event->detail == "undone" ? RunState::undone
                                           : RunState::stuck;
-    if (name == "verified" && ended == RunState::applied) ended = RunState::verified;
+    if (name == "verified" && state == RunState::applied) state = RunState::verified;
     if (name == "begin" || name == "undo") journal.steps[event->step] = false;
     if (name == "done") journal.steps[event->step] = true;
     if (name == "undone") journal.steps.erase(event->step);
@@ -246,7 +246,7 @@ RunJournal parse_journal(std::string_view text, bool lives) {
     }
     journal.events.push_back(*std::move(event));
   }
-  journal.state = ended ? *ended : lives ? RunState::running : RunState::interrupted;
+  journal.state = state == RunState::running && !lives ? RunState::interrupted : state;
   return journal;
 }
 
