@@ -146,7 +146,8 @@ class ServiceKind final : public ActionKind {
 
   Script apply(const Params& params, const Difference&) const override {
     if (!is_stop(params))
-      return call("service_start", {unit(params), seconds_of(patience(params))}, patience(params) + kMargin);
+      return call("service_start", {unit(params), seconds_of(patience(params)), is_half(params) ? "yes" : "no"},
+                  2 * patience(params) + kMargin);
     std::vector<std::string> words = {unit(params), seconds_of(patience(params))};
     const auto drain = texts_of(params, "drain");
     words.insert(words.end(), drain.begin(), drain.end());

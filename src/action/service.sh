@@ -97,16 +97,19 @@ service_is_up() {
   done
 }
 
-# service_start UNIT SECONDS
+# service_start UNIT SECONDS RESTART
 service_start() {
   _service_unit "$1" || _fail 'systemd does not answer (systemctl show)'
+  if [ "$_active$3" = upyes ] && [ ! -e started ]; then
+    # It came back by itself, as after a restart of the host, with what it was started with before.
+    _bounded "$2" systemctl stop -- "$1" || _fail "systemctl stop $1: status $?"
+    _service_unit "$1" || _fail 'systemd does not answer (systemctl show)'
+  fi
   if [ "$_active" = down ]; then
     # Before it acts, so that undo knows whose start this is.
     _keep started "$(_of NRestarts)" || _fail "cannot write to $PWD"
     systemctl reset-failed -- "$1" 2>/dev/null
     systemctl start --no-block -- "$1" || _fail "systemctl start $1: status $?"
-  elif [ ! -e started ]; then
-    _fail "$1 is up, and it was not us who started it: it runs with what it was started with"
   fi
   service_is_up "$1" "$2"
   _keep invocation "$(_of InvocationID) $(_of NRestarts)"

@@ -33,6 +33,8 @@ def available():
             host.sh("true")
     except RuntimeError as error:
         return str(error)
+    except AssertionError as error:  # in a chroot, say
+        return "an overlay of this machine's root cannot be entered: " + str(error).strip().splitlines()[-1]
     return ""
 
 

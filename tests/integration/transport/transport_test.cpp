@@ -1,4 +1,5 @@
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -159,6 +160,10 @@ TEST_CASE("a key file opens the host, and a command's streams and status come ba
 
 TEST_CASE("a host is reached by name, at whichever of its addresses answers", "[integration][transport][ssh]") {
   if (!can_run()) return;
+  if (::gethostbyname("localhost") == nullptr) {
+    std::cout << "skipped: localhost does not resolve here" << std::endl;
+    return;
+  }
   const Sshd sshd;  // on 127.0.0.1 alone; localhost may be ::1 first
   auto host = host_of(sshd);
   host.address = "localhost";
