@@ -86,12 +86,6 @@ std::optional<Number> read_number(std::string_view text) {
   return number;
 }
 
-std::string_view take_word(std::string_view& text) {
-  const auto word = text.substr(0, text.find(' '));
-  text.remove_prefix(std::min(text.size(), word.size() + 1));
-  return word;
-}
-
 std::optional<JournalEvent> read_event(std::string_view line) {
   JournalEvent event;
   const auto at = read_number<std::int64_t>(take_word(line));

@@ -18,6 +18,9 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 /// Without blanks and line ends at both sides.
 std::string_view trim(std::string_view text);
 
+/// Takes the next word of `text`, and the blank behind it.
+std::string_view take_word(std::string_view& text);
+
 std::string to_lower(std::string_view text);
 
 std::string join(std::span<const std::string> parts, std::string_view separator);

@@ -40,13 +40,6 @@ bool append_hex(std::string_view text, std::string& bytes) {
   return true;
 }
 
-// Takes the next word of `text`, and the blank behind it.
-std::string_view take_word(std::string_view& text) {
-  const auto word = text.substr(0, text.find(' '));
-  text.remove_prefix(std::min(text.size(), word.size() + 1));
-  return word;
-}
-
 // Seconds with a fraction, as /proc/uptime has them.
 std::optional<double> read_uptime(std::string_view text) {
   double seconds = 0;

@@ -23,6 +23,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/digest.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "probe/bundle.hpp"
@@ -424,9 +425,7 @@ class Run {
 std::string random_hex(std::size_t bytes) {
   std::string raw(bytes, '\0');
   if (::getentropy(raw.data(), raw.size()) != 0) throw std::system_error(errno, std::generic_category(), "getentropy");
-  std::string text;
-  for (const char byte : raw) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
+  return hex(raw);
 }
 
 ProbeLoad::ProbeLoad(const Playbook& playbook) : signatures(playbook.signatures) {
