@@ -133,22 +133,15 @@ Errors unknown_names(const Options& options, const Playbook& playbook) {
   std::vector<std::string> checks, fixes;
   for (const auto& check : playbook.checks) checks.push_back(check.id);
   for (const auto& fix : playbook.fixes) fixes.push_back(fix.id);
-  Errors errors;
-  const auto require = [&](const std::vector<std::string>& names, const std::vector<std::string>& known,
-                           const char* option) {
-    for (const auto& name : names) {
-      const auto id = name.substr(0, name.find('@'));
-      if (std::find(known.begin(), known.end(), id) == known.end())
-        errors.push_back(Error{ErrorKind::usage,
-                               fmt::format("{}: there is no '{}'{}", option, printable(id), did_you_mean(id, known)),
-                               {},
-                               {},
-                               {}});
-    }
+  // A finding, CHECK@ABOUT, is as good as its check.
+  const auto ids = [](std::vector<std::string> names) {
+    for (auto& name : names) name = name.substr(0, name.find('@'));
+    return names;
   };
-  require(options.only, checks, "--only");
-  require(options.exclude, checks, "--exclude");
-  require(options.fixes, fixes, "--fix");
+  Errors errors;
+  require_known(ids(options.only), checks, "--only", errors);
+  require_known(ids(options.exclude), checks, "--exclude", errors);
+  require_known(ids(options.fixes), fixes, "--fix", errors);
   return errors;
 }
 

@@ -55,18 +55,6 @@ Knowledge load_knowledge_files(const std::string& directory, std::map<std::strin
   return load_knowledge(texts, errors);
 }
 
-/// Words of the command line that name nothing are errors: a misspelt tag must not select fewer checks.
-void require_known(const std::vector<std::string>& words, const std::vector<std::string>& known,
-                   std::string_view option, Errors& errors) {
-  for (const auto& word : words)
-    if (std::find(known.begin(), known.end(), word) == known.end())
-      errors.push_back(Error{ErrorKind::usage,
-                             fmt::format("{}: there is no '{}'{}", option, printable(word), did_you_mean(word, known)),
-                             {},
-                             {},
-                             {}});
-}
-
 void keep_tagged(Playbook& playbook, const std::vector<std::string>& tags, Errors& errors) {
   if (tags.empty()) return;
   std::vector<std::string> known;
@@ -96,6 +84,17 @@ Result<std::string> shipped_playbooks() {
 }
 
 }  // namespace
+
+void require_known(const std::vector<std::string>& words, const std::vector<std::string>& known,
+                   std::string_view option, Errors& errors) {
+  for (const auto& word : words)
+    if (std::find(known.begin(), known.end(), word) == known.end())
+      errors.push_back(Error{ErrorKind::usage,
+                             fmt::format("{}: there is no '{}'{}", option, printable(word), did_you_mean(word, known)),
+                             {},
+                             {},
+                             {}});
+}
 
 Account own_account() {
   const char* home = std::getenv("HOME");

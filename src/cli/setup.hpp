@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/options.hpp"
@@ -19,6 +20,10 @@ struct Account {
   std::string home;
 };
 Account own_account();
+
+/// Words of the command line that name nothing are errors: a misspelt tag must not select fewer checks.
+void require_known(const std::vector<std::string>& words, const std::vector<std::string>& known,
+                   std::string_view option, Errors& errors);
 
 /// The playbooks that `-p` names, else all shipped ones; the shipped knowledge; parsers and checks, compiled.
 Result<Auditor> load_auditor(const Options& options, Errors& errors);
