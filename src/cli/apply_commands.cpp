@@ -43,6 +43,11 @@ Error usage_error(std::string message, std::string hint = {}) {
   return {ErrorKind::usage, std::move(message), {}, {}, std::move(hint)};
 }
 
+Error no_such_run(const std::string& run) {
+  return {ErrorKind::not_found, fmt::format("no selected host has a run {}", printable(run)), {}, {},
+          "`trueup history` lists runs"};
+}
+
 /// Whether the user agrees; without a terminal only `--yes` says so. Errors: nobody there to ask.
 Result<bool> ask_leave(const WorkOptions& work, const std::string& question) {
   if (work.yes) return true;
@@ -169,7 +174,7 @@ std::optional<Plan> load_plan(const WorkOptions& work, const Options& options, c
 
 int apply(Options options, const WorkOptions& work) {
   int status = 0;
-  options.planning = true;
+  options.planning = work.plan.empty();  // a plan that was made needs no fixes any more, nor does the audit behind it
   const auto prepared = prepare(options, status);
   if (!prepared) return status;
   std::optional<Plan> plan;
@@ -247,7 +252,8 @@ std::vector<RunsOfHost> find_runs(Desk& desk, const std::string& run, std::optio
   return all;
 }
 
-int show_status(const Options& options, const WorkOptions& work) {
+int show_status(Options options, const WorkOptions& work) {
+  options.with_checks = false;
   int status = 0;
   const auto prepared = prepare(options, status);
   if (!prepared) return status;
@@ -265,11 +271,7 @@ int show_status(const Options& options, const WorkOptions& work) {
     }
   }
   if (!any && !work.run.empty() && exit == 0) {
-    print_error({ErrorKind::not_found,
-                 fmt::format("no selected host has a run {}", printable(work.run)),
-                 {},
-                 {},
-                 "`trueup history` lists runs"});
+    print_error(no_such_run(work.run));
     exit = kBadInput;
   }
   if (stopped && exit != kNeedsPerson) exit = stopped_status(*stopped);
@@ -336,11 +338,7 @@ int carry_on(Options options, const WorkOptions& work, bool back) {
     }
   }
   if (hosts.empty() && settled.empty())
-    return report_errors({{ErrorKind::not_found,
-                           fmt::format("no selected host has a run {}", printable(work.run)),
-                           {},
-                           {},
-                           "`trueup history` lists runs"}});
+    return report_errors({no_such_run(work.run)});
   if (back && !hosts.empty()) {
     fmt::print(stderr, "{}",
                render_runs(shown, {wants_color(options.color, STDERR_FILENO), terminal_width(STDERR_FILENO),
@@ -394,12 +392,13 @@ int prune_store(const WorkOptions& work) {
   return 0;
 }
 
-int prune(const Options& options, const WorkOptions& work) {
+int prune(Options options, const WorkOptions& work) {
   if (!work.store && !work.host_state)
     return report_errors({usage_error("what is to be pruned is missing: --host-state, --store or both")});
   if (work.store)
     if (const int failed = prune_store(work); failed != 0) return failed;
   if (!work.host_state) return 0;
+  options.with_checks = false;
   int status = 0;
   const auto prepared = prepare(options, status);
   if (!prepared) return status;
