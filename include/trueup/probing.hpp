@@ -38,4 +38,7 @@ struct ProbeOutput {
   std::chrono::milliseconds duration{0};   ///< by the host's clock
 };
 
+/// The output of the probe of that id, or null.
+const ProbeOutput* find_output(const std::vector<ProbeOutput>& outputs, std::string_view id);
+
 }  // namespace trueup

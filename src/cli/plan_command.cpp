@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 
 #include "action/action.hpp"
 #include "action/scripts.hpp"
@@ -22,26 +23,9 @@
 namespace trueup {
 namespace {
 
-std::string step_id(std::size_t number) { return fmt::format("step-{:02}", number + 1); }
-
-/// The inspect scripts of a draft, as probes.
-std::vector<Probe> inspections(const PlanDraft& draft) {
-  std::vector<Probe> probes;
-  for (std::size_t i = 0; i < draft.steps.size(); ++i) {
-    const auto script = draft.steps[i].kind->inspect(draft.steps[i].params);
-    Probe probe;
-    probe.id = step_id(i);
-    probe.limit = script.limit;
-    probe.script = std::string(kActionLibrary) + script.text;
-    probes.push_back(std::move(probe));
-  }
-  return probes;
-}
-
 InspectedStep inspected_step(const std::vector<ProbeOutput>& outputs, const std::string& id) {
-  const auto found =
-      std::find_if(outputs.begin(), outputs.end(), [&](const ProbeOutput& each) { return each.id == id; });
-  if (found == outputs.end()) return {{}, "it was not inspected"};
+  const auto* found = find_output(outputs, id);
+  if (found == nullptr) return {{}, "it was not inspected"};
   if (found->status == ProbeStatus::ok) return {found->output, {}};
   if (found->status == ProbeStatus::unknown && !found->detail.empty()) return {{}, found->detail};
   return {{},
@@ -55,39 +39,45 @@ struct Inspection {
   std::vector<InspectedStep> steps;
 };
 
-/// Inspects each host's steps; hosts with equal ones travel together. Returns why the run ended early, if it did.
+/// Inspects each host's steps. Returns why the run ended early, if it did.
 std::optional<Error> inspect_hosts(const Prepared& prepared, const Options& options,
                                    const std::vector<PlanDraft>& drafts, std::vector<Inspection>& inspections_made) {
-  std::map<std::vector<std::string>, std::vector<std::size_t>> groups;
-  std::size_t count = 0;
+  std::map<std::vector<std::string>, std::shared_ptr<const ProbeLoad>> loads;  // hosts with equal steps share one
+  std::vector<std::size_t> asked;
+  std::vector<Host> hosts;
+  std::vector<Call> calls;
   for (std::size_t i = 0; i < drafts.size(); ++i) {
-    if (drafts[i].steps.empty()) continue;
+    const auto& steps = drafts[i].steps;
+    if (steps.empty()) continue;
     std::vector<std::string> scripts;
-    for (auto& probe : inspections(drafts[i])) scripts.push_back(std::move(probe.script));
-    groups[std::move(scripts)].push_back(i);
-    ++count;
+    for (const auto& step : steps) scripts.push_back(step.kind->inspect(step.params).text);
+    auto& load = loads[std::move(scripts)];
+    if (!load) {
+      Playbook inspections;
+      for (std::size_t step = 0; step < steps.size(); ++step)
+        inspections.probes.push_back(inspect_probe(step, *steps[step].kind, steps[step].params, kActionLibrary));
+      load = std::make_shared<const ProbeLoad>(inspections);
+    }
+    asked.push_back(i);
+    hosts.push_back(prepared.hosts[i]);
+    calls.push_back({load, {}, {}});
   }
-  ProgressLine progress(options.quiet, count);
-  for (const auto& [scripts, members] : groups) {
-    Playbook steps;
-    steps.probes = inspections(drafts[members.front()]);
-    std::vector<Host> hosts;
-    for (const auto member : members) hosts.push_back(prepared.hosts[member]);
-    const auto stopped = probe_hosts(
-        hosts, steps, prepared.probing,
-        [&](HostProbing probing) -> std::optional<Error> {
-          auto& made = inspections_made[members[probing.host]];
-          made.error = std::move(probing.error);
-          for (const auto& probe : steps.probes) made.steps.push_back(inspected_step(probing.outputs, probe.id));
-          progress.clear();
-          progress.host_done(hosts[probing.host].name, made.error ? "not inspected" : "inspected");
-          return std::nullopt;
-        },
-        [&](const Progress& now) { progress.update(now); });
-    progress.clear();
-    if (stopped) return stopped;
-  }
-  return std::nullopt;
+  ProgressLine progress(options.quiet, hosts.size());
+  const auto stopped = call_hosts(
+      hosts, calls, prepared.probing,
+      [&](HostProbing probing) -> Result<std::optional<Call>> {
+        const auto index = asked[probing.host];
+        auto& made = inspections_made[index];
+        made.error = std::move(probing.error);
+        for (std::size_t step = 0; step < drafts[index].steps.size(); ++step)
+          made.steps.push_back(inspected_step(probing.outputs, inspect_id(step)));
+        progress.clear();
+        progress.host_done(hosts[probing.host].name, made.error ? "not inspected" : "inspected");
+        return std::nullopt;
+      },
+      [&](const Progress& now) { progress.update(now); });
+  progress.clear();
+  return stopped;
 }
 
 /// What is found on the host when all that is planned is done, as far as the model can tell.

@@ -144,6 +144,17 @@ HostPlan refused_plan(const std::string& name, std::string why, const PlanDraft&
   return plan;
 }
 
+std::string inspect_id(std::size_t index) { return fmt::format("step-{:02}", index + 1); }
+
+Probe inspect_probe(std::size_t index, const ActionKind& kind, const Params& params, std::string_view library) {
+  const auto script = kind.inspect(params);
+  Probe probe;
+  probe.id = inspect_id(index);
+  probe.limit = script.limit;
+  probe.script = fmt::format("{}{}", library, script.text);
+  return probe;
+}
+
 HostDraft make_host_plan(const std::string& name, const PlanDraft& draft, const std::vector<InspectedStep>& inspected,
                          const GuardedHost& host) {
   HostDraft made;

@@ -1,17 +1,25 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "action/action.hpp"
 #include "derive/knowledge.hpp"
 #include "derive/what_if.hpp"
 #include "plan/draft.hpp"
 #include "trueup/environment.hpp"
 #include "trueup/plan.hpp"
+#include "trueup/playbook.hpp"
 
 // From what was inspected on a host to its plan, and what becomes of the host by it. Pure.
 
 namespace trueup {
+
+/// The id of the probe that inspects the step of that index, from 0: `step-01`.
+std::string inspect_id(std::size_t index);
+/// That probe. `library`: in front of the script, which may use it.
+Probe inspect_probe(std::size_t index, const ActionKind& kind, const Params& params, std::string_view library);
 
 /// What the inspect script of one step gave.
 struct InspectedStep {

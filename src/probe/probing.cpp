@@ -1,29 +1,13 @@
 #include "trueup/probing.hpp"
 
+#include <algorithm>
+
 namespace trueup {
 
-std::string_view to_string(ProbeStatus status) {
-  switch (status) {
-    case ProbeStatus::ok:
-      return "ok";
-    case ProbeStatus::absent:
-      return "absent";
-    case ProbeStatus::unknown:
-      return "unknown";
-    case ProbeStatus::failed:
-      return "failed";
-    case ProbeStatus::timed_out:
-      return "timed_out";
-    case ProbeStatus::truncated:
-      return "truncated";
-    case ProbeStatus::garbled:
-      return "garbled";
-    case ProbeStatus::lost:
-      return "lost";
-    case ProbeStatus::unreadable:
-      return "unreadable";
-  }
-  return "lost";
+const ProbeOutput* find_output(const std::vector<ProbeOutput>& outputs, std::string_view id) {
+  const auto found =
+      std::find_if(outputs.begin(), outputs.end(), [&](const ProbeOutput& output) { return output.id == id; });
+  return found == outputs.end() ? nullptr : &*found;
 }
 
 }  // namespace trueup

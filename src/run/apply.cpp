@@ -8,14 +8,13 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "plan/host_plan.hpp"
 
 namespace trueup {
 namespace {
 
 using namespace std::chrono_literals;
 using Clock = HostWork::Clock;
-
-std::string step_id(std::size_t index) { return fmt::format("step-{:02}", index + 1); }
 
 HostProgress progress_of(const WorkResult& result) {
   if (result.code == "unreachable") return HostProgress::untouched;
@@ -33,12 +32,6 @@ HostProgress progress_of(const WorkResult& result) {
 std::string_view trim_end(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   return text;
-}
-
-const ProbeOutput* find_output(const std::vector<ProbeOutput>& outputs, std::string_view id) {
-  const auto found =
-      std::find_if(outputs.begin(), outputs.end(), [&](const ProbeOutput& output) { return output.id == id; });
-  return found == outputs.end() ? nullptr : &*found;
 }
 
 // Leads some of the hosts at once, each by its own HostWork.
@@ -368,12 +361,7 @@ Result<std::vector<Probe>> inspect_calls(const HostPlan& plan, const ApplySettin
     if (kind == nullptr)
       return fail(ErrorKind::refused,
                   fmt::format("step {}: there is no action '{}' here", i + 1, printable(plan.steps[i].kind)));
-    const auto script = kind->inspect(Params::parse(plan.steps[i].params));
-    Probe probe;
-    probe.id = step_id(i);
-    probe.script = settings.action_library + script.text;
-    probe.limit = script.limit;
-    probes.push_back(std::move(probe));
+    probes.push_back(inspect_probe(i, *kind, Params::parse(plan.steps[i].params), settings.action_library));
   }
   return probes;
 }
@@ -401,7 +389,7 @@ Result<std::vector<RunStep>> render_steps(const HostPlan& plan, const std::vecto
     const auto params = Params::parse(step.params);
     const auto object = kind.object(params);
     const auto where = fmt::format("step {}, {} {}", i + 1, step.kind, printable(object));
-    const auto* output = find_output(inspected, step_id(i));
+    const auto* output = find_output(inspected, inspect_id(i));
     if (output == nullptr || output->status != ProbeStatus::ok) {
       const auto why = output == nullptr ? std::string("no answer") : output->detail;
       return fail(ErrorKind::refused, fmt::format("{}: could not be looked at: {}", where, why));

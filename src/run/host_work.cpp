@@ -22,12 +22,6 @@ bool holds(const std::vector<std::string>& keys, const std::string& key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-const ProbeOutput* output_of(const HostProbing& probing, std::string_view id) {
-  const auto found =
-      std::find_if(probing.outputs.begin(), probing.outputs.end(), [&](const auto& o) { return o.id == id; });
-  return found == probing.outputs.end() ? nullptr : &*found;
-}
-
 std::string why_not_told(const Comparison& comparison) {
   return fmt::format("could not be evaluated: {}", join(comparison.unknown, "; "));
 }
@@ -151,7 +145,7 @@ Result<std::optional<Call>> HostWork::next(HostProbing probing, Clock::time_poin
     case Phase::auditing: return audited(std::move(probing));
     case Phase::marking: break;
   }
-  const auto* output = output_of(probing, "mark");
+  const auto* output = find_output(probing.outputs, "mark");
   const auto answer =
       output == nullptr ? Result<CallAnswer>(fail(ErrorKind::internal, "no answer")) : read_answer(*output);
   if (answer && answer->words == "verified") return finish(WorkOutcome::verified, "");
@@ -199,7 +193,7 @@ void HostWork::abandon(const Error& why) {
 }
 
 std::optional<Call> HostWork::started(const HostProbing& probing) {
-  const auto* output = output_of(probing, phase_ == Phase::starting && goal_ == Goal::apply ? "start" : "continue");
+  const auto* output = find_output(probing.outputs, phase_ == Phase::starting && goal_ == Goal::apply ? "start" : "continue");
   const auto answer =
       output == nullptr ? Result<CallAnswer>(fail(ErrorKind::internal, "no answer")) : read_answer(*output);
   if (!answer) {
@@ -225,7 +219,7 @@ std::optional<Call> HostWork::started(const HostProbing& probing) {
 }
 
 std::optional<Call> HostWork::followed(const HostProbing& probing) {
-  const auto* output = output_of(probing, "follow");
+  const auto* output = find_output(probing.outputs, "follow");
   auto runs =
       output == nullptr ? Result<std::vector<RunOnHost>>(fail(ErrorKind::internal, "no answer")) : read_runs(*output);
   if (!runs) {
