@@ -1,12 +1,12 @@
 """What happens in between: each fault at steps of a real repair. Afterwards the host is exactly as before or exactly
 repaired, and what trueup says of it is true.
 
-Without arguments each fault is made at the first step and at one in the middle; with --full at every step.
+Each fault is made at the first step and at one in the middle; with TRUEUP_FULL in the environment at every step.
 """
 import contextlib
+import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
@@ -15,7 +15,7 @@ import hosts
 from hosts import PATIENCE, SOURCE, TRUEUP, lab, run
 from test_apply import UNIT, Repairs, break_on_demand, history, last_run, on, trueup
 
-FULL = "--full" in sys.argv
+FULL = "TRUEUP_FULL" in os.environ
 HOST = "ct200"
 # Holds the package manager's lock as apt does, until it is ended.
 HOLD_LOCK = (
@@ -229,25 +229,30 @@ class Faults(Injected):
 class AFullDisk(Injected):
     options = ("--disk", "2800")  # MiB: a plan for a toolkit wants 2 GiB to spare
 
+    @contextlib.contextmanager
+    def full_disk(self):
+        try:
+            lab("fill", HOST)
+            yield
+        finally:
+            lab("fill", HOST, "--undo")
+
     def test_nothing_is_begun_that_cannot_be_written_down(self):
         plan = self.plan()
-        lab("fill", HOST)
-        trueup("apply", "-i", self.inventory, plan, expect=(6, 8))
-        on(HOST, "rm -f /.lab-fill /tmp/.lab-fill /dev/shm/.lab-fill")
+        with self.full_disk():
+            trueup("apply", "-i", self.inventory, plan, expect=(6, 8))
         self.settle()
 
     def test_it_gets_full_meanwhile(self):
         def fault(plan, step):
             with self.applying(plan) as process:
                 self.wait_for("begin", step)
-                lab("fill", HOST)
-                eventually(lambda: process.poll() is not None or self.journal()[-1][0] == "end", "the run ends")
-                on(HOST, "rm -f /.lab-fill /tmp/.lab-fill /dev/shm/.lab-fill")
+                with self.full_disk():
+                    eventually(lambda: process.poll() is not None or self.journal()[-1][0] == "end", "the run ends")
                 process.communicate(timeout=PATIENCE)
 
         self.at_each_step(fault)
 
 
 if __name__ == "__main__":
-    sys.argv = [argument for argument in sys.argv if argument != "--full"]
     hosts.main()

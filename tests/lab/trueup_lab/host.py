@@ -593,17 +593,32 @@ def make_read_only(host):
         raise LabError(f"{host.name}: cannot be made read-only, some program holds a file open: {done.stderr.strip()}")
 
 
+FILL = """
+tops='/ /tmp /dev/shm'
+# What others let go of while we write is taken too: several rounds, until not a byte is left.
+for round in 1 2 3 4 5 6 7 8 9 10; do
+  for top in $tops; do
+    dd if=/dev/zero of="$top/.lab-fill" bs=1M oflag=append conv=notrunc
+    dd if=/dev/zero of="$top/.lab-fill" bs=1 count=4096 oflag=append conv=notrunc
+  done
+  echo x > /.lab-probe || { rm -f /.lab-probe; exit 0; }
+done
+rm -f /.lab-probe
+exit 1
+"""
+
+
 def fill(host):
     """Writes until nothing more fits, on the disk and on what lies in memory beside it."""
-    script = (
-        'for top in / /tmp /dev/shm; do dd if=/dev/zero of="$top/.lab-fill" bs=1M 2> /dev/null; '
-        'dd if=/dev/zero of="$top/.lab-fill" bs=1 count=4096 oflag=append conv=notrunc 2> /dev/null; done; '
-        'if echo x > /.lab-probe 2> /dev/null; then rm -f /.lab-probe; exit 1; fi; rm -f /.lab-probe'
-    )
     if not host.running().get("disk"):
         raise LabError(f"{host.name} has no disk of its own to fill: boot it with --disk MIB")
-    if host.enter(["sh", "-c", script]).returncode:
+    if host.enter(["sh", "-c", f"exec 2> /dev/null\n{FILL}"]).returncode:
         raise LabError(f"{host.name}: the disk did not get full")
+
+
+def free(host):
+    """Takes away what `fill` wrote."""
+    host.enter(["rm", "-f", "/.lab-fill", "/tmp/.lab-fill", "/dev/shm/.lab-fill"])
 
 
 # ---- the end ---------------------------------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ def parser():
     changed.add_argument("name", metavar="NAME")
     fill = commands.add_parser("fill", help="fill the disk of a host booted with --disk")
     fill.add_argument("name", metavar="NAME")
+    fill.add_argument("--undo", action="store_true", help="take away again what filled it")
     again = commands.add_parser("reboot", help="power off and on: the host boots again from what its disk holds")
     again.add_argument("name", metavar="NAME")
     packages = commands.add_parser("repository", help="how the host's package repository answers from now on")
@@ -133,7 +134,7 @@ def run(arguments):
     elif arguments.command == "repository":
         repository.set_state(host.Host(arguments.name), arguments.state)
     elif arguments.command == "fill":
-        host.fill(host.Host(arguments.name))
+        (host.free if arguments.undo else host.fill)(host.Host(arguments.name))
     elif arguments.command == "exec":
         words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
         return host.Host(arguments.name).enter(words or ["/bin/bash"]).returncode
