@@ -84,21 +84,24 @@ class Compiler {
 
  private:
   // The checks from number $n on, each behind its number. They are calls whose arguments are functions of their own:
-  // jq 1.6 compiles no function beyond 64 KiB.
+  // jq 1.6 compiles no function beyond 64 KiB. Nested to the right: to the left each result would jump over all commas
+  // that follow it.
   static std::string in_turn(const std::vector<std::string>& calls) {
-    std::string all = "empty";
+    std::string all;
     for (std::size_t i = 0; i < calls.size(); ++i)
-      all += fmt::format(", if $n <= {0} then {0}, {1} else empty end", i, calls[i]);
-    return all;
+      all += fmt::format("(if $n <= {0} then {0}, {1} else empty end), (", i, calls[i]);
+    return all + "empty" + std::string(calls.size(), ')');
   }
 
   std::string call(const Check& check) {
     what_ = "check " + check.id;
     given_ = {Given{}};
-    std::string items = "null";
+    std::vector<std::string> needs;
+    for (const auto& section : check.needs) needs.push_back(json_text(section));
+    std::string items;
     if (check.for_each) {
       std::vector<JqType> types;
-      items = fmt::format("_items({})", expression("for_each", *check.for_each, &types));
+      items = expression("for_each", *check.for_each, &types) + "; ";
       if (!types.empty()) given_.front().scope.item = types.front();
     }
     const auto optional = [&](const char* key, const std::optional<Expression>& text, std::string otherwise) {
@@ -115,8 +118,8 @@ class Compiler {
                     text("because", check.because), lines.empty() ? "empty" : join(lines, ","), proposals(check));
     const auto why =
         check.unknown_because ? text("unknown_because", *check.unknown_because) : "\"its assertion gives null\"";
-    return fmt::format("_check({}; {}; {}; {}; {}; {}; {}; {})", nlohmann::json(check.needs).dump(), items, about, when,
-                       assertion, severity, report, why);
+    return fmt::format("{}({}; {}{}; {}; {}; {}; {}; {})", check.for_each ? "_each" : "_once",
+                       needs.empty() ? "empty" : join(needs, ","), items, about, when, assertion, severity, report, why);
   }
 
   // The fixes that a check names, and what its items are for them.
@@ -366,9 +369,8 @@ Result<void> CheckSet::evaluate(std::string_view facts, const Sink& sink) const 
   if (!value) return fail(value.error());
   for (std::size_t check = 0; check < state_->checks.size(); ++check) {
     const auto ran = state_->program->run(static_cast<int>(check), *value, [&](std::string_view output) {
-      if (output.starts_with('{')) return sink(check, output);
-      std::from_chars(output.data(), output.data() + output.size(), check);
-      sink(check, {});
+      const bool is_number = std::from_chars(output.data(), output.data() + output.size(), check).ec == std::errc{};
+      sink(check, is_number ? std::string_view() : output);
     });
     if (ran) break;
     // `error({__jq: 0})` passes every `try`; a whole check ends by it, and none but this: the rest is run anew.

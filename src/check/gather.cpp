@@ -119,19 +119,21 @@ void Gatherer::not_evaluated(std::size_t check, std::string about, std::string w
 }
 
 Result<void> Gatherer::add(std::size_t check, std::string_view result) {
-  const auto value = nlohmann::json::parse(result, nullptr, false);
-  if (check >= checks_.size() || !value.is_object()) return fail(ErrorKind::malformed, "not the result of a check");
-  const auto kind = text_of(value, "kind");
+  const auto value = result == "true" || result == "false" ? nlohmann::json(result == "true")
+                                                           : nlohmann::json::parse(result, nullptr, false);
+  if (check >= checks_.size() || !(value.is_object() || value.is_boolean()))
+    return fail(ErrorKind::malformed, "not the result of a check");
   if (const auto count = ++results_[check]; count > kMostItems) {
     if (count == kMostItems + 1)
       not_evaluated(check, "", fmt::format("more than {} items; the others were not looked at", kMostItems));
     return {};
   }
-  if (kind == "held")
-    ++assessment_.held;
-  else if (kind == "skipped")
-    ++assessment_.not_applicable;
-  else if (kind == "unknown" || kind == "error")
+  if (value.is_boolean()) {
+    ++(value.get<bool>() ? assessment_.held : assessment_.not_applicable);
+    return {};
+  }
+  const auto kind = text_of(value, "kind");
+  if (kind == "unknown" || kind == "error")
     not_evaluated(check, text_of(value, "about"),
                   (kind == "error" ? "error in its expression: " : "") + text_of(value, "why"));
   else if (kind == "found")

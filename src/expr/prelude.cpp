@@ -75,7 +75,7 @@ std::string_view prelude() {
 
 std::string_view facts_prelude() {
   static constexpr std::string_view kText =
-      "($facts.unknown // {}) as $unknown | ($facts + {item: null}) as $bare |"
+      "($facts.unknown // {}) as $unknown | ($unknown == {}) as $complete | ($facts + {item: null}) as $bare |"
       "def known($section): ($unknown | has($section)) | not;"
       "def age($time): if $time == null or $facts.host.clock == null then null else $facts.host.clock - $time end;"
 
@@ -84,28 +84,32 @@ std::string_view facts_prelude() {
       " then {consumer, library} else {} end;"
       "def _found(about; severity; report): about as $about"
       " | {kind: \"found\", about: $about, severity: _one(\"severity\"; severity)} + _subject + report;"
+      // A check's results: true where it held, false where it has nothing to say, else an object.
       "def _judge(about; when; assert; severity; report; why):"
-      " _truth(\"when\"; when) as $when | if $when == false then {kind: \"skipped\"}"
+      " _truth(\"when\"; when) as $when | if $when == false then false"
       " elif $when == null then {kind: \"unknown\", about: about, why: \"when: not known\"}"
-      " else _truth(\"assert\"; assert) as $holds | if $holds then {kind: \"held\"}"
+      " else _truth(\"assert\"; assert) as $holds | if $holds then true"
       " elif $holds == null then {kind: \"unknown\", about: about, why: why}"
       " else _found(about; severity; report) end end;"
       // Most checks of most hosts end here: at half the price, and null where there is more to say.
-      "def _quick(when; assert): [when] as $when | if $when == [false] then {kind: \"skipped\"}"
-      " elif $when == [true] and [assert] == [true] then {kind: \"held\"} else null end;"
+      "def _quick(when; assert): [when] as $when | if $when == [false] then false"
+      " elif $when == [true] and [assert] == [true] then true else null end;"
+      "def _item(about; when; assert; severity; report; why):"
+      " [try _quick(when; assert) catch null] as $quick | if $quick != [null] then $quick[0] else . as $given"
+      " | try _judge(_text(\"about\"; about); when; assert; severity; report; why)"
+      " catch (_why as $why | {kind: \"error\", about: ($given | try _text(\"about\"; about) catch \"\"), why: $why}) end;"
       // A host decides how many there are.
       "def _items(f): [try [f] catch null] | if . == [null] then $facts | limit(10001; _in(\"for_each\"; f)) else "
       ".[0][:10001][] end;"
-      "def _check($needs; items; about; when; assert; severity; report; why):"
-      " (if $unknown == {} then [] else [$needs[] | select(known(.) | not) | \"needs \\(.): \\($unknown[.] | _why)\"] "
-      "end) as $missing"
-      " | if $missing != [] then {kind: \"unknown\", about: \"\", why: ($missing | join(\"; \"))}"
-      " else $facts | try (items as $item | (if $item == null then $bare else . + {item: $item} end) as $given"
-      " | $given | [try _quick(when; assert) catch null] | if . != [null] then .[0] else $given"
-      " | try _judge(_text(\"about\"; about); when; assert; severity; report; why)"
-      " catch (_why as $why | {kind: \"error\", about: ($given | try _text(\"about\"; about) catch \"\"), why: $why}) "
-      "end)"
-      " catch {kind: \"error\", about: \"\", why: _why} end;\n";
+      "def _ready(needs): if $complete then true else all(needs; known(.)) end;"
+      "def _not_ready(needs): {kind: \"unknown\", about: \"\","
+      " why: ([needs | select(known(.) | not) | \"needs \\(.): \\($unknown[.] | _why)\"] | join(\"; \"))};"
+      "def _once(needs; about; when; assert; severity; report; why): if _ready(needs) then $bare"
+      " | _item(about; when; assert; severity; report; why) else _not_ready(needs) end;"
+      // The facts are copied once for a check, not for each of its items: nothing else may hold on to the state.
+      "def _each(needs; items; about; when; assert; severity; report; why): if _ready(needs) then $facts"
+      " | try foreach _items(items) as $item ($bare; . + {item: $item}; _item(about; when; assert; severity; report; why))"
+      " catch {kind: \"error\", about: \"\", why: _why} else _not_ready(needs) end;\n";
   return kText;
 }
 
