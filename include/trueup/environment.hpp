@@ -203,7 +203,8 @@ struct OverriddenVariable {
 };
 
 struct Service {
-  std::string unit;
+  std::string unit;                        ///< `vllm.service`; of a user's own systemd `user unit vllm.service of alice`
+  std::string manager;                     ///< the user whose own systemd it is; empty: the system's
   std::string state;                       ///< ActiveState
   std::string sub_state;
   std::string result;                      ///< Result: `success`, `signal`, `exit-code`, `oom-kill`, ...

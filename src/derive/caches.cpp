@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "derive/cache_places.hpp"
+#include "derive/consumers.hpp"
 #include "derive/resolve.hpp"
 
 namespace trueup {
@@ -144,7 +145,7 @@ class Judge {
     if (cache.writable_by == "owner") return false;
     if (cache.writable_by == "all") return true;
     for (const auto& service : items(host_.environment().services))
-      if (service.unit == consumer.unit && !service.groups.empty() && !cache.writable_by.empty())
+      if (consumer_id(service) == consumer.id && !service.groups.empty() && !cache.writable_by.empty())
         return std::any_of(service.groups.begin(), service.groups.end(),
                            [&](std::int64_t gid) { return cache.writable_by == fmt::format("group {}", gid); });
     return std::nullopt;

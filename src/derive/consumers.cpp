@@ -43,8 +43,15 @@ class Claims {
   void add_service(const Service& service) {
     const auto no_python = why_unknown(service.unknown, "python_env");
     if (service.python_env.empty() && no_python.empty()) return;
-    Consumer consumer{"unit " + service.unit, "service",          service.unit, service.user,
-                      service.home,           service.python_env, "unit",       service.unit_env};
+    const bool is_users = !service.manager.empty();
+    Consumer consumer{consumer_id(service),
+                      is_users ? "user_unit" : "service",
+                      is_users ? std::string() : service.unit,
+                      service.user,
+                      service.home,
+                      service.python_env,
+                      "unit",
+                      service.unit_env};
     std::string unknown;
     if (service.main_pid > 0 && service.process_env) {
       consumer.env = *service.process_env;
@@ -161,6 +168,10 @@ class Claims {
 std::string consumer_id(const GpuProcess& process) {
   const auto unit = user_unit(process.cgroup);
   return unit.empty() ? fmt::format("process {}", process.pid) : fmt::format("user unit {} of {}", unit, process.user);
+}
+
+std::string consumer_id(const Service& service) {
+  return (service.manager.empty() ? "unit " : "") + service.unit;
 }
 
 std::vector<Claim> find_claims(const Environment& environment, const std::vector<DeclaredConsumer>& declared) {

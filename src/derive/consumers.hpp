@@ -15,6 +15,7 @@ struct Claim {
 
 /// Consumer::id of a process: itself, or the unit of its user's own systemd that it belongs to.
 std::string consumer_id(const GpuProcess& process);
+std::string consumer_id(const Service& service);
 
 /// Everybody who would compile or load CUDA code on this host: services and GPU processes that run a Python
 /// environment, what the inventory declares, and environments that nobody claims. Points into `environment`.

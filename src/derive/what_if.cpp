@@ -31,7 +31,7 @@ void apply(Environment& environment, const Restart& change) {
 void apply(Environment& environment, const SetVariable& change) {
   if (environment.services.is_known())
     for (auto& service : *environment.services) {
-      if ("unit " + service.unit != change.consumer) continue;
+      if (consumer_id(service) != change.consumer) continue;
       set(service.unit_env, change);
       if (!service.unknown.contains("unit_env"))
         restart(service);

@@ -193,6 +193,7 @@ template <>
 struct Fields<Service> {
   using R = Service;
   static constexpr auto list = std::tuple{Field{"unit", &R::unit},
+                                          Field{"manager", &R::manager},
                                           Field{"state", &R::state},
                                           Field{"sub_state", &R::sub_state},
                                           Field{"result", &R::result},

@@ -19,6 +19,24 @@ as_owner() {
   if [ "$(id -u)" = 0 ]; then as_uid "$(owner_uid "$_touched")" "$@"; else "$@"; fi
 }
 
+# $_manager_uid: the user whose own systemd is asked, and whose units are read; empty: it is the system's.
+_manager_uid=
+
+_systemctl() {
+  if [ -z "$_manager_uid" ]; then systemctl "$@"
+  else as_uid "$_manager_uid" env "XDG_RUNTIME_DIR=/run/user/$_manager_uid" systemctl --user "$@"
+  fi
+}
+
+# PATH CMD...: CMD as the user that must be used to read PATH, of which the unit told us.
+_as_reader() {
+  if [ -z "$_manager_uid" ]; then as_owner "$@"
+  else
+    shift
+    as_uid "$_manager_uid" "$@"
+  fi
+}
+
 # Into $_shown: what `systemctl show` says. Fails where systemd does not answer, or not in time: nothing is another answer.
 _show() {
   _shown=$(bounded 8 _show_all "$@")
@@ -31,7 +49,7 @@ _silent() {
   exit 1
 }
 
-_show_all() { systemctl show --no-pager "$@" 2>/dev/null && echo '!end'; }
+_show_all() { _systemctl show --no-pager "$@" 2>/dev/null && echo '!end'; }
 
 # Names of the loaded services that matter here: what serves models or works for GPUs, and what has failed. Of those that are
 # down, what serves models once the host boots again. Fails as above.
@@ -498,10 +516,12 @@ _unit_variables() {
     for _file do
       if [ ! -e "$_file" ]; then
         case $_line in *=no\)) printf '!%s is missing, and the unit cannot start without\n' "$_file" ;; esac
-      elif ! as_owner "$_file" test -r "$_file"; then printf '!no permission to read %s\n' "$_file"
+      elif ! _as_reader "$_file" test -r "$_file"; then
+        # What a user's own systemd may not read and can do without, it passes over.
+        case $_manager_uid$_line in [0-9]*=yes\)) ;; *) printf '!no permission to read %s\n' "$_file" ;; esac
       else
         printf '@%s\n' "$_file"
-        as_owner "$_file" head -c 65536 "$_file" | _env_file
+        _as_reader "$_file" head -c 65536 "$_file" | _env_file
       fi
     done
   done
@@ -526,7 +546,7 @@ _overridden_records() {
     [ -n "$_set" ] || continue
     _from=
     for _word in $(_of FragmentPath) $(_of DropInPaths); do
-      if as_owner "$_word" head -c 65536 "$_word" 2>/dev/null | grep -qE "^[ \t]*Environment=(.*[ \"'])?$_name="; then _from=$_word; fi
+      if _as_reader "$_word" head -c 65536 "$_word" 2>/dev/null | grep -qE "^[ \t]*Environment=(.*[ \"'])?$_name="; then _from=$_word; fi
     done
     case $_file$_from$_set in *'|'*) continue ;; esac
     kv overridden "$_name|$_file|$_from|${_set#*=}"
@@ -542,7 +562,17 @@ _python_env_found() {
 }
 
 _service() {
-  kv unit "$(_of Id)"
+  _user=$(_of User)
+  _unit=$(_of Id)
+  if [ -n "$_manager_uid" ]; then
+    # Its manager is the user's, who may say anything.
+    case $_unit in ''|*[!A-Za-z0-9:_.@\\-]*) return ;; esac
+    _user=$(passwd_entry "$_manager_uid" | cut -d : -f 1)
+    [ -n "$_user" ] || return
+    kv manager "$_user"
+    _unit="user unit $_unit of $_user"
+  fi
+  kv unit "$_unit"
   kv state "$(_of ActiveState)"
   kv sub_state "$(_of SubState)"
   kv result "$(_of Result)"
@@ -553,7 +583,6 @@ _service() {
   for _word in $(_of DropInPaths); do kv drop_ins "$_word"; done
   _pid=$(_of MainPID)
   kv main_pid "$_pid"
-  _user=$(_of User)
   _entry=$(passwd_entry "${_user:-root}")
   kv user "${_user:-root}"
   kv home "$(printf '%s\n' "$_entry" | cut -d: -f6)"
@@ -627,13 +656,30 @@ _service_details() {
 # The section `services`, as records of K=V.
 services() {
   _units=$(units) || _silent
+  _services || _silent
+  for _manager_uid in $(_user_managers); do
+    _units=$(units) && _services
+  done
+  _manager_uid=
+}
+
+# Users whose own systemd runs and can be asked; eight at most. Of one that does not answer only the processes are seen.
+_user_managers() {
+  for _word in /run/user/[0-9]*; do
+    [ -S "$_word/systemd/private" ] || continue
+    case $(id -u) in 0|"${_word##*/}") echo "${_word##*/}" ;; esac
+  done | head -n 8
+}
+
+# The records of $_units.
+_services() {
   [ -n "$_units" ] || return 0
-  _manager=$(bounded 4 systemctl show-environment 2>/dev/null)
+  _manager=$(bounded 4 _systemctl show-environment 2>/dev/null)
   _show -p Id,ActiveState,SubState,Result,MainPID,FragmentPath,DropInPaths,NeedDaemonReload,NRestarts,User \
     -p ExecMainCode,ExecMainStatus,Environment,EnvironmentFiles,UnsetEnvironment,ExecStart \
     -p MemoryMax,MemoryHigh,LimitMEMLOCK,ProtectHome,ProtectSystem,PrivateDevices,PrivateTmp,DevicePolicy,DeviceAllow \
     -p DynamicUser,ReadOnlyPaths,ReadWritePaths,InaccessiblePaths,NoExecPaths,BindPaths,CacheDirectory,StateDirectory \
-    -p RuntimeDirectory,LogsDirectory,Group,SupplementaryGroups,KillMode -- $_units || _silent
+    -p RuntimeDirectory,LogsDirectory,Group,SupplementaryGroups,KillMode -- $_units || return
   printf '%s\n\n' "$_shown" | {
     _block=
     set -f

@@ -15,7 +15,7 @@ HOME = "/usr/lib/trueup-lab"
 def unit():
     with open("/proc/self/cgroup") as file:
         words = [word for line in file for word in line.strip().split("/") if word.endswith(".service")]
-    return words[0] if words else None
+    return words[-1] if words else None
 
 
 def read(path):

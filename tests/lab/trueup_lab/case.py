@@ -57,7 +57,9 @@ SHAPE = {
         "python_envs": [
             {"path": ANY, "python": ANY, "packages": ANY, "installed": ANY, "ptxas": ANY, "libraries": ANY}
         ],
-        "services": [{"unit": ANY, "user": ANY, "home": ANY, "state": ANY, "result": ANY, "exec": ANY, "env": ANY}],
+        "services": [
+            {"unit": ANY, "manager": ANY, "user": ANY, "home": ANY, "state": ANY, "result": ANY, "exec": ANY, "env": ANY}
+        ],
         "processes": [{"name": ANY, "parent_pid": ANY, "cgroup": ANY, "gpu": ANY, "gpu_memory_mib": ANY}],
         "jit_caches": [
             {

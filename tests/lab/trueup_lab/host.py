@@ -537,13 +537,20 @@ def _write_kernel_log(host, case):
     host.enter(["sh", "-c", HIDE_KERNEL_LOG], check=True)
 
 
+def _systemctl(unit):
+    if not unit.get("manager"):
+        return ["systemctl"]
+    ask = 'exec env XDG_RUNTIME_DIR="/run/user/$(id -u)" systemctl --user "$@"'
+    return ["runuser", "-u", unit["manager"], "--", "sh", "-c", ask, "systemctl"]
+
+
 def _check_units(host, case):
     """Each unit is in the state that the case gives, whatever its program did; an error if it is not."""
     for unit in units.services(case):
         state, result = str(unit.get("state", "active")), str(unit.get("result", "success"))
         for _ in range(400):
             text = host.enter(
-                ["systemctl", "show", "-p", "ActiveState", "-p", "Result", unit["unit"]], capture_output=True, text=True
+                [*_systemctl(unit), "show", "-p", "ActiveState", "-p", "Result", unit["unit"]], capture_output=True, text=True
             )
             shown = dict(line.split("=", 1) for line in text.stdout.splitlines())
             if shown == {"ActiveState": state, "Result": result}:

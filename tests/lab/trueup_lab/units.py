@@ -12,6 +12,8 @@ from .system import LabError
 from .tree import GUEST_FILES, HOME
 
 UNIT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
+# What libpam-systemd does for a user's own systemd; the hosts do without it, as each login would start one.
+WITHOUT_PAM = "[Service]\nPAMName=\nEnvironment=XDG_RUNTIME_DIR=/run/user/%i\n"
 RESULTS = ("success", "exit-code", "signal", "core-dump")
 
 
@@ -144,17 +146,22 @@ def _login(case, tree):
 def _unit_file(case, tree, unit):
     env = dict(unit.get("env") or {})
     lines = ["[Unit]", f"Description={unit['unit'].removesuffix('.service')}", "After=network.target", "", "[Service]"]
-    if unit.get("user", "root") != "root":
+    if unit.get("user", "root") != "root" and not unit.get("manager"):
         lines.append(f"User={unit['user']}")
     lines += [
         "Environment=\"%s=%s\"" % (key, value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%"))
         for key, value in env.items()
     ]
-    lines += [f"ExecStart={unit['exec']}", "", "[Install]", "WantedBy=multi-user.target", ""]
-    path = f"/etc/systemd/system/{unit['unit']}"
+    directory, target = "/etc/systemd/system", "multi-user.target"
+    if unit.get("manager"):
+        directory, target = f"/home/{unit['manager']}/.config/systemd/user", "default.target"
+        tree.file(f"/var/lib/systemd/linger/{unit['manager']}", "")
+        tree.file("/etc/systemd/system/user@.service.d/lab.conf", WITHOUT_PAM)
+    lines += [f"ExecStart={unit['exec']}", "", "[Install]", f"WantedBy={target}", ""]
+    path = f"{directory}/{unit['unit']}"
     tree.file(path, "\n".join(lines))
     if unit.get("state") in ("active", "failed"):
-        tree.link(f"/etc/systemd/system/multi-user.target.wants/{unit['unit']}", path)
+        tree.link(f"{directory}/{target}.wants/{unit['unit']}", path)
 
 
 def _play(tree, path, interpreter):

@@ -194,7 +194,7 @@ TEST_CASE("pinning 13.0 cures every recorded SM 12.x host whose only fault is th
     });
     if (fault == before.resolutions.end()) continue;
     const auto after = flashinfer_after(
-        {AddToolkit{cuda_130()}, SetVariable{"unit " + kUnit, "CUDA_HOME", "/usr/local/cuda-13.0"}}, name);
+        {AddToolkit{cuda_130()}, SetVariable{fault->consumer, "CUDA_HOME", "/usr/local/cuda-13.0"}}, name);
     INFO(name << ": " << after.explanation);
     CHECK(after.outcome == Outcome::ok);
   }
