@@ -108,7 +108,7 @@ class Compiler {
       return text ? expression(key, *text) : std::move(otherwise);
     };
     const auto about = optional("about", check.about, "null");
-    const auto when = optional("when", check.when, "true");
+    const auto when = optional("when", check.when, "");
     const auto assertion = expression("assert", check.assertion);
     const auto severity = text("severity", check.severity);
     std::vector<std::string> lines;
@@ -118,8 +118,9 @@ class Compiler {
                     text("because", check.because), lines.empty() ? "empty" : join(lines, ","), proposals(check));
     const auto why =
         check.unknown_because ? text("unknown_because", *check.unknown_because) : "\"its assertion gives null\"";
-    return fmt::format("{}({}; {}{}; {}; {}; {}; {}; {})", check.for_each ? "_each" : "_once",
-                       needs.empty() ? "empty" : join(needs, ","), items, about, when, assertion, severity, report, why);
+    return fmt::format("{}({}; {}{}({}; {}{}; {}; {}; {}))", check.for_each ? "_each" : "_once",
+                       needs.empty() ? "empty" : join(needs, ","), items, check.when ? "_when" : "_simple", about,
+                       check.when ? when + "; " : when, assertion, severity, report, why);
   }
 
   // The fixes that a check names, and what its items are for them.

@@ -91,25 +91,24 @@ std::string_view facts_prelude() {
       " else _truth(\"assert\"; assert) as $holds | if $holds then true"
       " elif $holds == null then {kind: \"unknown\", about: about, why: why}"
       " else _found(about; severity; report) end end;"
-      // Most checks of most hosts end here: at half the price, and null where there is more to say.
-      "def _quick(when; assert): [when] as $when | if $when == [false] then false"
-      " elif $when == [true] and [assert] == [true] then true else null end;"
-      "def _item(about; when; assert; severity; report; why):"
-      " [try _quick(when; assert) catch null] as $quick | if $quick != [null] then $quick[0] else . as $given"
+      "def _careful(about; when; assert; severity; report; why): . as $given"
       " | try _judge(_text(\"about\"; about); when; assert; severity; report; why)"
-      " catch (_why as $why | {kind: \"error\", about: ($given | try _text(\"about\"; about) catch \"\"), why: $why}) end;"
-      // A host decides how many there are.
-      "def _items(f): [try [f] catch null] | if . == [null] then $facts | limit(10001; _in(\"for_each\"; f)) else "
-      ".[0][:10001][] end;"
-      "def _ready(needs): if $complete then true else all(needs; known(.)) end;"
+      " catch (_why as $why | {kind: \"error\", about: ($given | try _text(\"about\"; about) catch \"\"), why: $why});"
+      // Most checks of most hosts end in the first comparison: one value, true, and no error.
+      "def _simple(about; assert; severity; report; why): if [try [assert] catch null] == [[true]] then true"
+      " else _careful(about; true; assert; severity; report; why) end;"
+      "def _when(about; when; assert; severity; report; why): [try [when] catch null] as $when"
+      " | if $when == [[false]] then false"
+      " elif $when == [[true]] then _simple(about; assert; severity; report; why)"
+      " else _careful(about; when; assert; severity; report; why) end;"
       "def _not_ready(needs): {kind: \"unknown\", about: \"\","
       " why: ([needs | select(known(.) | not) | \"needs \\(.): \\($unknown[.] | _why)\"] | join(\"; \"))};"
-      "def _once(needs; about; when; assert; severity; report; why): if _ready(needs) then $bare"
-      " | _item(about; when; assert; severity; report; why) else _not_ready(needs) end;"
+      "def _once(needs; item): if $complete then $bare | item elif all(needs; known(.)) then $bare | item"
+      " else _not_ready(needs) end;"
       // The facts are copied once for a check, not for each of its items: nothing else may hold on to the state.
-      "def _each(needs; items; about; when; assert; severity; report; why): if _ready(needs) then $facts"
-      " | try foreach _items(items) as $item ($bare; . + {item: $item}; _item(about; when; assert; severity; report; why))"
-      " catch {kind: \"error\", about: \"\", why: _why} else _not_ready(needs) end;\n";
+      "def _each(needs; items; item): def all_items: $facts | try foreach items as $item ($bare; . + {item: $item}; item)"
+      " catch {kind: \"error\", about: \"\", why: \"for_each: \\(_why)\"};"
+      " if $complete then all_items elif all(needs; known(.)) then all_items else _not_ready(needs) end;\n";
   return kText;
 }
 
