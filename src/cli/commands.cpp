@@ -9,12 +9,13 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "cli/apply_commands.hpp"
+#include "cli/apply_command.hpp"
 #include "cli/arguments.hpp"
 #include "cli/auditing.hpp"
 #include "cli/history.hpp"
 #include "cli/output.hpp"
 #include "cli/plan_command.hpp"
+#include "cli/run_commands.hpp"
 #include "cli/setup.hpp"
 #include "cli/stored.hpp"
 #include "cli/terminal.hpp"
@@ -248,7 +249,8 @@ int run_command_line(int argc, char** argv) {
       ->default_str(duration_text(options.host_timeout));
   script_command->callback([&] { status = probe_script(options); });
 
-  add_apply_commands(app, options, status);
+  add_apply(app, options, status);
+  add_run_commands(app, options, status);
   add_history(app, options, status);
 
   auto* lint_command = app.add_subcommand("lint", "whether playbooks and inventories are right; touches no host");
