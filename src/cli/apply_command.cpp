@@ -13,7 +13,6 @@
 #include "cli/plan_key.hpp"
 #include "cli/work_desk.hpp"
 #include "plan/plan_file.hpp"
-#include "run/host_programs.hpp"
 
 namespace trueup {
 namespace {
@@ -94,18 +93,13 @@ int apply(Options options, const ApplyOptions& work) {
   }
   auto with_groups = work;
   with_groups.policy.groups = group_rules(inventory, hosts, errors);
-  const auto programs = host_programs(inventory, hosts, errors);
+  auto programs = host_programs(inventory, hosts, errors);
   if (!errors.empty()) return report_errors(errors);
 
   Desk desk(*prepared, hosts, options, with_groups);
   desk.settings.run = make_run_id(std::chrono::system_clock::now());
   desk.settings.plan = plan->id;
-  desk.tools.before_host = [&](std::size_t host) {
-    return run_before_host(programs[host], hosts[host], desk.settings.run);
-  };
-  desk.tools.after_host = [&](std::size_t host, WorkOutcome outcome) {
-    return run_after_host(programs[host], hosts[host], desk.settings.run, outcome);
-  };
+  desk.set_programs(std::move(programs));
   const SignalsHeld held;  // between two batches, and at the end, there is something to put in order
   const auto record = begun_record(desk.settings.run, "apply", plan->id, hosts);
   remember(options, record);

@@ -117,7 +117,8 @@ int carry_on(Options options, const WorkOptions& work, bool back) {
       if (!back && state == RunState::applied) goal = HostWork::Goal::verify;
       hosts.push_back(prepared->hosts[i]);
       const auto keep = run.about.find("keep");
-      continuations.push_back({goal, run.cures, run.remaining, keep != run.about.end() && keep->second == "1"});
+      continuations.push_back({goal, run.cures, run.remaining, keep != run.about.end() && keep->second == "1",
+                               state == RunState::verified});
       shown.push_back(found[i]);
     }
   }
@@ -136,9 +137,11 @@ int carry_on(Options options, const WorkOptions& work, bool back) {
   Errors errors;
   auto with_groups = work;
   with_groups.policy.groups = group_rules(prepared->inventory, hosts, errors);
+  auto programs = host_programs(prepared->inventory, hosts, errors);
   if (!errors.empty()) return report_errors(errors);
   Desk desk(*prepared, hosts, options, with_groups);
   desk.settings.run = work.run;
+  desk.set_programs(std::move(programs));
   auto all = hosts;
   all.insert(all.end(), settled.begin(), settled.end());
   const SignalsHeld held;

@@ -80,6 +80,17 @@ Desk::Desk(const Prepared& prepared, std::vector<Host> hosts, const Options& opt
   };
 }
 
+void Desk::set_programs(std::vector<HostPrograms> programs) {
+  programs_ = std::move(programs);
+  tools.before_host = [this](std::size_t host) { return run_before_host(programs_[host], hosts_[host], settings.run); };
+  tools.after_host = [this](std::size_t host, WorkOutcome outcome) {
+    return run_after_host(programs_[host], hosts_[host], settings.run, outcome);
+  };
+  tools.how_to_bring_back = [this](std::size_t host) {
+    return how_to_bring_back(programs_[host], hosts_[host], settings.run);
+  };
+}
+
 RunRecord begun_record(const std::string& id, const std::string& kind, const std::string& plan,
                        const std::vector<Host>& hosts) {
   RunRecord record;

@@ -9,6 +9,7 @@
 #include "cli/terminal.hpp"
 #include "cli/work_report.hpp"
 #include "run/apply.hpp"
+#include "run/host_programs.hpp"
 #include "store/store.hpp"
 
 namespace CLI {
@@ -40,6 +41,9 @@ class Desk {
   Desk(const Desk&) = delete;
   Desk& operator=(const Desk&) = delete;
 
+  /// Each host is taken out of service and brought back by these; one for each.
+  void set_programs(std::vector<HostPrograms> programs);
+
   const std::vector<Host>& hosts() const { return hosts_; }
   ApplySettings settings;
   WorkTools tools;
@@ -47,6 +51,7 @@ class Desk {
  private:
   const Prepared& prepared_;
   const std::vector<Host> hosts_;
+  std::vector<HostPrograms> programs_;
   ProgressLine progress_;
   std::shared_ptr<const ProbeLoad> audit_;
 };

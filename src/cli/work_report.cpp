@@ -56,7 +56,8 @@ std::string render_work(const WorkSummary& summary, const TableOptions& options)
     const auto& result = summary.report.hosts[i];
     const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
       return group.first->outcome == result.outcome && group.first->why == result.why &&
-             group.first->hint == result.hint && group.first->changes == result.changes;
+             group.first->hint == result.hint && group.first->drained == result.drained &&
+             group.first->changes == result.changes;
     });
     if (same == groups.end())
       groups.push_back({&result, {summary.hosts[i]}});
@@ -74,6 +75,7 @@ std::string render_work(const WorkSummary& summary, const TableOptions& options)
       page.item(0, changes[i].substr(0, 1), printable(changes[i].substr(std::min<std::size_t>(2, changes[i].size()))));
     if (shown < changes.size()) page.item(0, " ", fmt::format("and {} lines more: -v", changes.size() - shown));
     if (!result->hint.empty()) page.paragraph("do", printable(result->hint));
+    if (!result->drained.empty()) page.paragraph("drained", printable(result->drained));
   }
   if (!groups.empty()) page.line();
   std::string numbers;
@@ -92,6 +94,7 @@ std::string render_work_json(const WorkSummary& summary) {
                      {"code", result.code},
                      {"why", result.why},
                      {"hint", result.hint},
+                     {"drained", result.drained},
                      {"changes", result.changes},
                      {"still", result.comparison.still},
                      {"unexpected", result.comparison.unexpected},

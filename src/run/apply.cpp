@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <future>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/text.hpp"
 #include "plan/host_plan.hpp"
+#include "run/draining.hpp"
 
 namespace trueup {
 namespace {
@@ -82,6 +82,20 @@ void say_why_not_begun(WorkReport& report) {
       result.why = report.stopped ? to_string(*report.stopped) : report.why_no_more;
 }
 
+// Out of service those that are going to be changed; all that can be worked on now.
+std::vector<std::size_t> take_out(const std::vector<std::size_t>& batch, const std::vector<Continuation>& continuations,
+                                  Draining& draining, WorkReport& report) {
+  std::vector<std::size_t> changed, chosen;
+  for (const auto host : batch) {
+    const auto goal = continuations[host].goal;
+    (goal == HostWork::Goal::resume || goal == HostWork::Goal::undo ? changed : chosen).push_back(host);
+  }
+  const auto ready = draining.take_out(changed, report.hosts);
+  chosen.insert(chosen.end(), ready.begin(), ready.end());
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
 // One call to each host, and its one answer.
 std::optional<Error> ask_once(const std::vector<Host>& hosts, const ApplySettings& settings, const WorkTools& tools,
                               const std::function<Probe(std::size_t, const RunCall&)>& make,
@@ -113,7 +127,7 @@ class Application {
         tools_(tools),
         works_(hosts.size()),
         steps_(hosts.size()),
-        drained_(hosts.size()) {
+        draining_(tools, hosts.size()) {
     report_.hosts.resize(hosts.size());
   }
 
@@ -156,16 +170,17 @@ class Application {
     auto chosen = inspect(batch);
     if (report_.stopped) return false;
     drop_with_their_groups(chosen, batch);
-    prepare_hosts(chosen);
+    chosen = draining_.take_out(chosen, report_.hosts);
+    const auto ready = chosen;
     drop_with_their_groups(chosen, batch);
-    if (chosen.empty()) return false;
     for (const auto host : chosen) start(host);
     std::erase_if(chosen, [&](std::size_t host) { return works_[host] == nullptr; });
-    report_.stopped = work_on(hosts_, chosen, works_, tools_);
+    if (!chosen.empty()) report_.stopped = work_on(hosts_, chosen, works_, tools_);
     for (const auto host : chosen) report_.hosts[host] = works_[host]->result();
     if (!report_.stopped) undo_with_their_groups(chosen);
-    after_hosts(chosen);
-    return true;
+    // Also of those that were not begun after all.
+    draining_.bring_back(ready, std::vector<bool>(hosts_.size(), true), report_.hosts);
+    return !chosen.empty();
   }
 
   std::vector<std::size_t> inspect(const std::vector<std::size_t>& batch) {
@@ -239,46 +254,6 @@ class Application {
     }
   }
 
-  void prepare_hosts(std::vector<std::size_t>& chosen) {
-    if (!tools_.before_host) return;
-    std::vector<std::future<Result<bool>>> programs;
-    for (const auto host : chosen)
-      programs.push_back(std::async(std::launch::async, [this, host] { return tools_.before_host(host); }));
-    std::vector<std::size_t> ready;
-    for (std::size_t i = 0; i < chosen.size(); ++i) {
-      const auto done = programs[i].get();
-      if (done) {
-        drained_[chosen[i]] = *done;
-        ready.push_back(chosen[i]);
-        continue;
-      }
-      auto& result = report_.hosts[chosen[i]];
-      result.outcome = WorkOutcome::failed;
-      result.code = "before_host";
-      result.why = to_string(done.error());
-      result.hint = done.error().hint;
-    }
-    chosen = std::move(ready);
-  }
-
-  // A host that needs a person stays out of the way.
-  void after_hosts(const std::vector<std::size_t>& chosen) {
-    if (!tools_.after_host) return;
-    std::vector<std::pair<std::size_t, std::future<Result<void>>>> programs;
-    for (const auto host : chosen)
-      if (const auto outcome = report_.hosts[host].outcome;
-          outcome == WorkOutcome::verified || outcome == WorkOutcome::put_back)
-        programs.emplace_back(
-            host, std::async(std::launch::async, [this, host, outcome] { return tools_.after_host(host, outcome); }));
-    for (auto& [host, program] : programs)
-      if (const auto done = program.get(); !done) {
-        auto& result = report_.hosts[host];
-        result.hint = fmt::format("after_host failed, so it may still be out of service: {}", to_string(done.error()));
-        if (result.outcome == WorkOutcome::verified) result.outcome = WorkOutcome::unverified;
-        if (result.why.empty()) result.why = "after_host failed";
-      }
-  }
-
   void start(std::size_t host) {
     const auto& plan = *plans_[host];
     HostRun run;
@@ -287,7 +262,7 @@ class Application {
     run.host = hosts_[host].name;
     run.by = settings_.by;
     run.keep = settings_.keep;
-    run.drained = drained_[host];
+    run.drained = draining_.is_out(host);
     run.started = settings_.started;
     run.library = settings_.run_library;
     run.steps = std::move(steps_[host]);
@@ -344,7 +319,7 @@ class Application {
   const WorkTools& tools_;
   std::vector<std::unique_ptr<HostWork>> works_;
   std::vector<std::vector<RunStep>> steps_;
-  std::vector<bool> drained_;  ///< a before_host program ran
+  Draining draining_;
   WorkReport report_;
 };
 
@@ -427,13 +402,18 @@ WorkReport continue_run(const std::vector<Host>& hosts, const std::vector<Contin
     works.push_back(std::make_unique<HostWork>(
         make_work(host, continuations[host].goal, {}, continuations[host], settings, tools)));
   std::vector<HostProgress> progress(hosts.size(), HostProgress::waiting);
+  Draining draining(tools, hosts.size());
+  std::vector<bool> was_verified;
+  for (const auto& continuation : continuations) was_verified.push_back(continuation.was_verified);
   for (std::size_t batches = 0; !report.stopped; ++batches) {
     const auto batch = next_batch(settings.policy, progress, batches);
     report.why_no_more = batch.stop;
     if (batch.hosts.empty()) break;
-    report.stopped = work_on(hosts, batch.hosts, works, tools);
+    const auto chosen = take_out(batch.hosts, continuations, draining, report);
+    report.stopped = work_on(hosts, chosen, works, tools);
+    for (const auto host : chosen) report.hosts[host] = works[host]->result();
+    draining.bring_back(chosen, was_verified, report.hosts);
     for (const auto host : batch.hosts) {
-      report.hosts[host] = works[host]->result();
       const bool is_wanted =
           continuations[host].goal == HostWork::Goal::undo && report.hosts[host].outcome == WorkOutcome::put_back;
       progress[host] = is_wanted ? HostProgress::done : progress_of(report.hosts[host]);

@@ -33,6 +33,7 @@ struct WorkTools {
   /// side. Whether the host has one.
   std::function<Result<bool>(std::size_t host)> before_host;
   std::function<Result<void>(std::size_t host, WorkOutcome outcome)> after_host;
+  std::function<std::string(std::size_t host)> how_to_bring_back;  ///< what a person does instead of after_host
 };
 
 struct ApplySettings {
@@ -74,8 +75,9 @@ struct Continuation {
   HostWork::Goal goal = HostWork::Goal::resume;
   std::vector<std::string> cures, remaining;
   bool keep = false;  ///< the run was begun with --keep
+  bool was_verified = false;
 };
-/// Batch by batch, as the policy says.
+/// Batch by batch, as the policy says; before_host where something is going to be changed, after_host at the end.
 WorkReport continue_run(const std::vector<Host>& hosts, const std::vector<Continuation>& continuations,
                         const ApplySettings& settings, const WorkTools& tools);
 

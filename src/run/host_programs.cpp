@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -31,11 +32,12 @@ Result<std::vector<std::string>> read_argv(const nlohmann::json& value) {
   return argv;
 }
 
+std::vector<std::string> variables_of(const Host& host, const std::string& run) {
+  return {"TRUEUP_HOST=" + host.name, "TRUEUP_ADDRESS=" + host.address, "TRUEUP_RUN=" + run};
+}
+
 Result<void> run_around(const char* what, const std::vector<std::string>& argv, const HostPrograms& programs,
-                        const Host& host, const std::string& run, std::vector<std::string> variables) {
-  variables.push_back("TRUEUP_HOST=" + host.name);
-  variables.push_back("TRUEUP_ADDRESS=" + host.address);
-  variables.push_back("TRUEUP_RUN=" + run);
+                        const Host& host, std::vector<std::string> variables) {
   const auto done = run_program({what, argv, std::move(variables), programs.limit, kMostOutput});
   if (!done) return fail(with_context(done.error(), "on host " + host.name));
   return {};
@@ -77,7 +79,7 @@ std::vector<HostPrograms> host_programs(const Inventory& inventory, const std::v
 
 Result<bool> run_before_host(const HostPrograms& programs, const Host& host, const std::string& run) {
   if (programs.before.empty()) return false;
-  const auto done = run_around("before_host program", programs.before, programs, host, run, {});
+  const auto done = run_around("before_host program", programs.before, programs, host, variables_of(host, run));
   if (!done) return fail(done.error());
   return true;
 }
@@ -85,8 +87,22 @@ Result<bool> run_before_host(const HostPrograms& programs, const Host& host, con
 Result<void> run_after_host(const HostPrograms& programs, const Host& host, const std::string& run,
                             WorkOutcome outcome) {
   if (programs.after.empty()) return {};
-  return run_around("after_host program", programs.after, programs, host, run,
-                    {fmt::format("TRUEUP_OUTCOME={}", to_string(outcome))});
+  auto variables = variables_of(host, run);
+  variables.push_back(fmt::format("TRUEUP_OUTCOME={}", to_string(outcome)));
+  return run_around("after_host program", programs.after, programs, host, std::move(variables));
+}
+
+std::string how_to_bring_back(const HostPrograms& programs, const Host& host, const std::string& run) {
+  std::string command;
+  for (const auto& word : programs.after.empty() ? programs.before : programs.after)
+    command += (command.empty() ? "" : " ") + shell_quote(word);
+  if (programs.after.empty()) return fmt::format("take back what `{}` did", command);
+  std::string variables;
+  for (const auto& variable : variables_of(host, run)) {
+    const auto value = variable.find('=') + 1;
+    variables += fmt::format("{}{} ", variable.substr(0, value), shell_quote(variable.substr(value)));
+  }
+  return fmt::format("`{}TRUEUP_OUTCOME=verified {}`", variables, command);
 }
 
 }  // namespace trueup

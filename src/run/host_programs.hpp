@@ -26,5 +26,7 @@ std::vector<HostPrograms> host_programs(const Inventory& inventory, const std::v
 Result<bool> run_before_host(const HostPrograms& programs, const Host& host, const std::string& run);
 Result<void> run_after_host(const HostPrograms& programs, const Host& host, const std::string& run,
                             WorkOutcome outcome);
+/// For a person: after_host as a command line, or, where there is none, what before_host was.
+std::string how_to_bring_back(const HostPrograms& programs, const Host& host, const std::string& run);
 
 }  // namespace trueup

@@ -48,6 +48,7 @@ struct WorkResult {
   std::string code;               ///< of a refusal, as in CallAnswer; `changed`: it is not as the plan saw it; `unreachable`
   std::string why;                ///< one line; empty: it went well
   std::string hint;               ///< what to do; may be empty
+  std::string drained;  ///< why it is out of service, and how it comes back; empty: as far as we know it is not
   std::vector<std::string> changes;  ///< what is not as the plan saw it: `- LINE`, `+ LINE`
   RunJournal journal;
   Comparison comparison;

@@ -110,6 +110,23 @@ class Fleet {
   std::string file(std::size_t host) const { return slurp(path_ / hosts[host].name / "x"); }
   void write(std::size_t host, const std::string& text) const { std::ofstream(path_ / hosts[host].name / "x") << text; }
 
+  /// The plan counts as applied there.
+  void mark_used(const std::string& host, const std::string& plan) const {
+    const auto used = path_ / host / "state" / "used";
+    fs::create_directories(used);
+    fs::permissions(used.parent_path(), fs::perms::owner_all);
+    std::ofstream(used / plan) << "run-9\n";
+  }
+  /// This very process works there, on that run.
+  void hold(const std::string& host, const std::string& run) const {
+    mark_used(host, "another");
+    const auto stat = slurp("/proc/self/stat");
+    const auto words = split(std::string_view(stat).substr(stat.rfind(')') + 2), ' ');
+    const auto boot = slurp("/proc/sys/kernel/random/boot_id");
+    std::ofstream(path_ / host / "state" / "lock") << fmt::format("run={} boot={} pid={} start={} by=ann@desk since=1\n",
+                                                                  run, trim(boot), getpid(), words[19]);
+  }
+
   WorkReport apply() {
     std::vector<const HostPlan*> pointers;
     for (const auto& plan : plans) pointers.push_back(&plan);
@@ -128,9 +145,11 @@ class Fleet {
   std::map<std::string, std::vector<Finding>> found;  ///< by the closing audit
   std::set<std::string> audited, unreachable;
   std::vector<std::string> said;
+  std::optional<Error> stop_next;  ///< the next call to hosts ends with this before any is reached
 
  private:
   std::optional<Error> call(const std::vector<Host>& some, const std::vector<Call>& first, const OnAnswer& on_answer) {
+    if (stop_next) return std::exchange(stop_next, {});
     std::deque<std::pair<std::size_t, Call>> waiting;
     for (std::size_t i = 0; i < some.size(); ++i) waiting.emplace_back(i, first[i]);
     while (!waiting.empty()) {
@@ -258,30 +277,144 @@ TEST_CASE("hosts that serve together are changed together", "[integration][run][
   CHECK(other.file(0) == "old\n");
 }
 
-TEST_CASE("programs before and after a host", "[integration][run][apply]") {
-  Fleet fleet(3);
+/// Programs of the controller that write down when they were called.
+struct Programs {
+  explicit Programs(Fleet& fleet) {
+    fleet.tools.before_host = [this](std::size_t host) -> Result<bool> {
+      const std::lock_guard lock(mutex);
+      calls.push_back(fmt::format("before {}", host));
+      if (fails.contains(host)) return fail(ErrorKind::malformed, "it would not drain");
+      then();
+      return true;
+    };
+    fleet.tools.after_host = [this](std::size_t host, WorkOutcome outcome) -> Result<void> {
+      const std::lock_guard lock(mutex);
+      calls.push_back(fmt::format("after {} {}", host, to_string(outcome)));
+      if (after_fails) return fail(ErrorKind::malformed, "no scheduler");
+      return {};
+    };
+    fleet.tools.how_to_bring_back = [](std::size_t host) { return fmt::format("undrain {}", host); };
+  }
+  std::vector<std::string> take() {
+    std::sort(calls.begin(), calls.end());
+    return std::exchange(calls, {});
+  }
+
   std::mutex mutex;
   std::vector<std::string> calls;
-  fleet.tools.before_host = [&](std::size_t host) -> Result<bool> {
-    const std::lock_guard lock(mutex);
-    calls.push_back(fmt::format("before {}", host));
-    if (host == 1) return fail(ErrorKind::malformed, "it would not drain");
-    return true;
-  };
-  fleet.tools.after_host = [&](std::size_t host, WorkOutcome outcome) -> Result<void> {
-    const std::lock_guard lock(mutex);
-    calls.push_back(fmt::format("after {} {}", host, to_string(outcome)));
-    return {};
-  };
+  std::set<std::size_t> fails;  ///< hosts that cannot be taken out
+  bool after_fails = false;
+  std::function<void()> then = [] {};  ///< what happens while a host is taken out
+};
+
+using Calls = std::vector<std::string>;
+
+TEST_CASE("programs before and after a host", "[integration][run][apply]") {
+  Fleet fleet(3);
+  Programs programs(fleet);
+  programs.fails = {1};
   fleet.write(2, "other\n");
   const auto report = fleet.apply();
   CHECK(fleet.outcomes(report) == Outcomes{verified, failed, refused});
   CHECK(report.hosts[1].why == "it would not drain");
+  CHECK(report.hosts[1].drained ==
+        "it may be out of service, since before_host failed; if nobody else wants it so: undrain 1");
   CHECK(fleet.file(1) == "old\n");
-  std::sort(calls.begin(), calls.end());
-  CHECK(calls ==
-        std::vector<std::string>{"after 0 verified", "before 0", "before 1"});  // a host that is refused is not drained
+  CHECK(programs.take() == Calls{"after 0 verified", "before 0", "before 1"});  // one that is refused is not drained
+  CHECK(report.hosts[0].drained.empty());
   CHECK(exit_status(report, false) == 6);
+}
+
+// A host was drained, the start of its run was refused, and nobody brought it back.
+TEST_CASE("a host that was taken out of service comes back, whatever came in between", "[integration][run][apply]") {
+  SECTION("its start is refused") {
+    Fleet fleet(1);
+    Programs programs(fleet);
+    programs.then = [&] { fleet.mark_used("n0", "plan-1"); };
+    const auto report = fleet.apply();
+    CHECK(fleet.outcomes(report) == Outcomes{refused});
+    CHECK(report.hosts[0].code == "used");
+    CHECK(programs.take() == Calls{"after 0 refused", "before 0"});
+  }
+  SECTION("the run is stopped before it") {
+    Fleet fleet(1);
+    Programs programs(fleet);
+    programs.then = [&] { fleet.stop_next = Error{ErrorKind::interrupted, "interrupted", {}, {}, {}}; };
+    const auto report = fleet.apply();
+    CHECK(fleet.outcomes(report) == Outcomes{not_begun});
+    CHECK(programs.take() == Calls{"after 0 not begun", "before 0"});
+    CHECK(exit_status(report, false) == 130);
+  }
+  SECTION("another of its group cannot be taken out") {
+    Fleet fleet(2);
+    Programs programs(fleet);
+    programs.fails = {1};
+    fleet.settings.policy.groups = {{"pair", {0, 1}, {}, true}};
+    const auto report = fleet.apply();
+    CHECK(fleet.outcomes(report) == Outcomes{refused, failed});
+    CHECK(programs.take() == Calls{"after 0 refused", "before 0", "before 1"});
+  }
+}
+
+TEST_CASE("a host in doubt stays out of service, and the report says how it comes back", "[integration][run][apply]") {
+  SECTION("stuck") {
+    Fleet fleet(1);
+    Programs programs(fleet);
+    fleet.settings.keep = true;
+    fleet.plans[0] = fleet.plan("n0", "broken");
+    auto report = fleet.apply();
+    CHECK(fleet.outcomes(report) == Outcomes{stuck});
+    CHECK(programs.take() == Calls{"before 0"});
+    CHECK(report.hosts[0].drained ==
+          "it is still out of service: it may be between old and new; once that is settled: undrain 0");
+    // A rollback settles it.
+    report = continue_run(fleet.hosts, {{HostWork::Goal::undo, {}, {}}}, fleet.settings, fleet.tools);
+    CHECK(fleet.outcomes(report) == Outcomes{put_back});
+    CHECK(programs.take() == Calls{"after 0 put back", "before 0"});
+    CHECK(report.hosts[0].drained.empty());
+  }
+  SECTION("another run got there first") {
+    Fleet fleet(1);
+    Programs programs(fleet);
+    programs.then = [&] { fleet.hold("n0", "run-9"); };
+    const auto report = fleet.apply();
+    CHECK(report.hosts[0].code == "lock-held");
+    CHECK(programs.take() == Calls{"before 0"});
+    CHECK(report.hosts[0].drained ==
+          "it is still out of service: another run works there; once that is settled: undrain 0");
+  }
+  SECTION("it does not come back") {
+    Fleet fleet(1);
+    Programs programs(fleet);
+    programs.after_fails = true;
+    const auto report = fleet.apply();
+    CHECK(fleet.outcomes(report) == Outcomes{unverified});
+    CHECK(report.hosts[0].drained ==
+          "it may still be out of service, since after_host failed: no scheduler; by hand: undrain 0");
+  }
+}
+
+TEST_CASE("a rollback takes hosts out of service, and brings back those that it did not touch",
+          "[integration][run][apply]") {
+  Fleet fleet(1);
+  Programs programs(fleet);
+  CHECK(fleet.outcomes(fleet.apply()) == Outcomes{verified});
+  programs.take();
+  const Continuation back{HostWork::Goal::undo, {}, {}, false, true};
+  fleet.settings.run = "run-0";  // which that host has not
+  auto report = continue_run(fleet.hosts, {back}, fleet.settings, fleet.tools);
+  CHECK(fleet.outcomes(report) == Outcomes{failed});
+  CHECK(programs.take() == Calls{"after 0 failed", "before 0"});
+  fleet.settings.run = "run-1";
+  programs.fails = {0};
+  report = continue_run(fleet.hosts, {back}, fleet.settings, fleet.tools);
+  CHECK(report.hosts[0].code == "before_host");
+  CHECK(fleet.file(0) == "new\n");
+  programs.take();
+  // What is only looked at is not taken out.
+  report = continue_run(fleet.hosts, {{HostWork::Goal::verify, {}, {}}}, fleet.settings, fleet.tools);
+  CHECK(fleet.outcomes(report) == Outcomes{verified});
+  CHECK(programs.take() == Calls{"after 0 verified"});
 }
 
 TEST_CASE("nothing to do is nothing done", "[integration][run][apply]") {
