@@ -57,12 +57,17 @@ prepare_apply() {
 prepare_resume() {
   replay "$dir"
   case $ended in applied | undone) refuse "already $ended" ;; esac
+  refuse_later_runs
 }
 
 prepare_undo() {
   replay "$dir"
   [ "$ended" != undone ] || refuse "already undone"
-  # Later runs that changed the same things, and still stand.
+  refuse_later_runs
+}
+
+# Later runs that changed the same things, and still stand: what this one would put there, they may need as it is.
+refuse_later_runs() {
   { read -r began _ <"$dir/journal"; } 2>/dev/null || began=0
   for other in "$state"/runs/*/; do
     other=${other%/}
@@ -73,7 +78,6 @@ prepare_undo() {
     both=$({ sed 's/^[^ ]* //' "$dir/steps" | sort -u; sed 's/^[^ ]* //' "$other/steps" | sort -u; } | sort | uniq -d | head -n 1)
     [ -z "$both" ] || refuse "refused later-run run ${other##*/} changed the same later ($both): roll that back first"
   done
-  replay "$dir"
 }
 
 # journal EVENT [NN] [DETAIL...]: appended, synced. A disk that is full by now still has what was put by for this.

@@ -432,6 +432,27 @@ TEST_CASE("a later run that changed the same is rolled back first", "[integratio
   CHECK(world.follow().state == RunState::undone);
 }
 
+// A run got stuck, another changed the same since and stands: what the first would put there is no longer wanted.
+TEST_CASE("a stuck run does not go on over a later one", "[integration][executor]") {
+  World world(shells().front());
+  auto first = world.run(1);
+  first.keep = true;
+  first.steps[0].verify.text = "exit 1\n";
+  CHECK(world.start(first).words == "started");
+  CHECK(world.follow().state == RunState::stuck);
+  auto second = world.run(1, "run-2", "plan-2");
+  CHECK(world.start(second).words == "started");
+  CHECK(world.follow("run-2").state == RunState::applied);
+  write(world.state() / "runs/run-1/step/01/verify", "true\n");
+  const auto refused = world.carry_on(Continue::resume);
+  CHECK(refused.code == "later-run");
+  CHECK(refused.words.find("run run-2 changed the same later") == 0);
+  CHECK(world.carry_on(Continue::undo, "run-2").words == "started");
+  CHECK(world.follow("run-2").state == RunState::undone);
+  CHECK(world.carry_on(Continue::resume).words == "started");
+  CHECK(world.follow().state == RunState::applied);
+}
+
 TEST_CASE("a directory that others could have made is refused", "[integration][executor]") {
   const auto refused = [](const std::function<void(const fs::path&)>& make) {
     World world(shells().front());
