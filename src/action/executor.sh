@@ -135,11 +135,29 @@ resume_step() {
   await_rest "$nn"
   resumed=1
   run_script "$nn" verify && return
+  # It began, and nothing of it was done: still as at the beginning, or somebody else's by now.
+  has_record "$nn" || see "$nn" || {
+    eval "S_$nn="
+    note changed "$nn" "$why"
+    return 1
+  }
+  resumed=1
   note begin "$nn"
   { run_script "$nn" apply && run_script "$nn" verify; } || {
     note failed "$nn" "$why"
     return 1
   }
+}
+
+# has_record NN: whether it has put down what its undo needs, which each step does before its first change.
+has_record() {
+  for file in "$dir/step/$1"/*; do
+    case ${file##*/} in
+      inspect | apply | verify | undo | prune | expected | *.limit | *.new) ;;
+      *) return 0 ;;
+    esac
+  done
+  return 1
 }
 
 give_up() {

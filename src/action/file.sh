@@ -61,9 +61,9 @@ _file_keep() {
   case $2 in
     absent) ;;
     file*)
-      if [ "$1" = 0 ]; then cp -a -- "$3" "$record.copy"
-      else as_uid "$1" cat -- "$3" >"$record.copy"
-      fi && _sync "$record.copy" || _fail "cannot keep a copy of $3"
+      if [ "$1" = 0 ]; then cp -a -- "$3" "$record.copy.new"
+      else as_uid "$1" cat -- "$3" >"$record.copy.new"
+      fi && _sync "$record.copy.new" && mv -f -- "$record.copy.new" "$record.copy" || _fail "cannot keep a copy of $3"
       ;;
     *) _fail "$3 is no file but: $2" ;;
   esac
@@ -86,11 +86,17 @@ _remove_made() {
   return 0
 }
 
-file_apply() {
+# What is there is kept, and is ours to replace: what we found at first, or what we made of it.
+_file_record() {
+  _file_untouched "$@"
   _decide "$1" || _fail "$1: too many links on the way"
   _state=$(_file_state "$_who" "$1")
+  [ "$_state" = "$(_file_wanted "$@")" ] || _file_keep "$_who" "$_state" "$1"
+}
+
+file_apply() {
+  _file_record "$@"
   [ "$_state" != "$(_file_wanted "$@")" ] || return 0
-  _file_keep "$_who" "$_state" "$1"
   if [ "$2" = absent ]; then
     as_uid "$_who" rm -f -- "$1" || _fail "cannot remove $1"
     return
@@ -108,8 +114,8 @@ file_verify() {
   [ "$_state" = "$_wanted" ] || _fail "$1: expected $_wanted, found $_state"
 }
 
-# Ends the script where undo would replace what is not ours.
-_file_undoable() {
+# Ends the script where somebody changed since what we found or made.
+_file_untouched() {
   [ -e "$record.state" ] || return 0
   _decide "$1" || _fail "$1: too many links on the way"
   _state=$(_file_state "$_who" "$1")
@@ -118,7 +124,7 @@ _file_undoable() {
 }
 
 file_undo() {
-  _file_undoable "$@"
+  _file_untouched "$@"
   _decide "$1" || _fail "$1: too many links on the way"
   if [ -e "$record.state" ] && [ "$(_file_state "$_who" "$1")" != "$(_kept "$record.state")" ]; then
     set -- "$1" $(_kept "$record.state")

@@ -232,7 +232,7 @@ RunJournal parse_journal(std::string_view text, bool lives) {
     if (name == "verified" && state == RunState::applied) state = RunState::verified;
     if (name == "begin" || name == "undo") journal.steps[event->step] = false;
     if (name == "done") journal.steps[event->step] = true;
-    if (name == "undone") journal.steps.erase(event->step);
+    if (name == "undone" || name == "changed") journal.steps.erase(event->step);
     if (name == "undo" || name == "undone" || (name == "start" && event->detail == "undo")) journal.undoing = true;
     if (name == "failed" || name == "changed" || (name == "stuck" && journal.undoing)) {
       journal.why = event->detail;

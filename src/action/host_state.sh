@@ -163,7 +163,7 @@ replay() {
       undone) eval "S_$_nn=" && direction=undo ;;
       undo) eval "S_$_nn=begun" && direction=undo ;;
       failed) eval "S_$_nn=begun" && [ "$keep" ] || direction=undo ;;
-      changed) [ "$keep" ] || direction=undo ;;
+      changed) eval "S_$_nn=" && [ "$keep" ] || direction=undo ;;
     esac
   done <"$1/journal"
 }

@@ -187,6 +187,8 @@ systemd_override_apply() {
   if [ ! -e names ]; then
     _override_files "$1"
     _override_texts "$@"
+    _override_file _file_record env
+    _override_file _file_record conf
     _keep conf_text "$_conf_text" && _keep env_text "$_env_text" && _keep names "$_conf" || _fail "cannot write to $PWD"
   fi
   _override_kept
@@ -232,7 +234,7 @@ systemd_override_verify() {
 systemd_override_undo() {
   [ -e names ] || return 0
   _override_kept
-  _override_file _file_undoable env
+  _override_file _file_untouched env
   _override_file file_undo conf
   _override_file file_undo env
   systemctl daemon-reload || _fail 'systemctl daemon-reload failed'

@@ -159,6 +159,20 @@ class File(ActionTest):
         self.assertEqual(self.host.sh("cat /etc/x.conf"), "new\ntheirs\n")
         self.assertNotEqual(step.do("verify").returncode, 0)
 
+    def test_what_somebody_changed_since_is_not_done_again(self):
+        for before in ("", "old\n"):
+            if before:
+                self.host.write("/etc/x.conf", before)
+            step = Step(self.host, "file", {"path": "/etc/x.conf", "content": "new\n"})
+            step.difference()
+            self.succeed(step, "apply")
+            self.host.sh("echo theirs >>/etc/x.conf")
+            done = step.do("apply", TRUEUP_RESUMED="1")
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("/etc/x.conf was changed since", done.stdout.splitlines()[-1])
+            self.assertEqual(self.host.sh("cat /etc/x.conf"), "new\ntheirs\n")
+            self.host.sh(f"rm -rf /etc/x.conf {step.directory}")
+
     def test_secrets_stay_on_the_host(self):
         self.host.write("/etc/x.conf", "API_KEY=planted-old\n")
         step = Step(self.host, "file", {"path": "/etc/x.conf", "content": "API_KEY=planted-new\nB=1\n"})
@@ -472,6 +486,16 @@ class SystemdOverride(SystemdTest):
         self.assertNotIn("MAX_JOBS=4", self.host.sh(f"cat {self.CONF}"))
         # Undone out of order, nothing is taken that came later.
         self.assertEqual(first.do("undo").returncode, 3)
+
+    def test_a_drop_in_that_somebody_edited_since_is_not_written_again(self):
+        step = self.step()
+        step.difference()
+        self.succeed(step, "apply")
+        self.host.sh(f"echo '# theirs' >>{self.CONF}")
+        done = step.do("apply", TRUEUP_RESUMED="1")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("was changed since", done.stdout.splitlines()[-1])
+        self.assertIn("# theirs", self.host.sh(f"cat {self.CONF}"))
 
     def test_ours_sorts_behind_all_others(self):
         self.host.write("/etc/systemd/system/sglang.service.d/zzz.conf", "[Service]\nEnvironment=CUDA_HOME=/late\n")

@@ -94,7 +94,7 @@ class World {
     made.object = "path " + at;
     made.expected = "content=old\n";
     made.inspect.text = fmt::format("printf 'content=%s\\n' \"$(cat {})\"\n", at);
-    made.apply.text = fmt::format("echo apply {0} ${{TRUEUP_RESUMED:-0}} >>{1}/log\n{2}{3}", number, path_.string(),
+    made.apply.text = fmt::format("echo apply {0} ${{TRUEUP_RESUMED:-0}} >>{1}/log\necho >record\n{2}{3}", number, path_.string(),
                                   put("half"), put("new"));
     made.verify.text = fmt::format("[ \"$(cat {})\" = new ]\n", at);
     made.undo.text = fmt::format("echo undo {} >>{}/log\n{}", number, path_.string(), put("old"));
@@ -451,6 +451,29 @@ TEST_CASE("a stuck run does not go on over a later one", "[integration][executor
   CHECK(world.follow("run-2").state == RunState::undone);
   CHECK(world.carry_on(Continue::resume).words == "started");
   CHECK(world.follow().state == RunState::applied);
+}
+
+// Its executor was killed between the journal's line and the step's first change; then somebody edited what it is about.
+TEST_CASE("a step that began and did nothing has to find what was planned", "[integration][executor]") {
+  for (const auto& shell : shells())
+    for (const bool edited : {false, true}) {
+      CAPTURE(shell.name, edited);
+      World world(shell);
+      auto run = world.run(2);
+      run.steps[1].apply.text =
+          fmt::format("[ \"$TRUEUP_RESUMED\" ] || {{ kill -9 $(sed 's/.* pid=//; s/ .*//' {}/lock); exit 1; }}\n{}",
+                      world.state().string(), run.steps[1].apply.text);
+      CHECK(world.start(run).words == "started");
+      CHECK(world.follow().state == RunState::interrupted);
+      if (edited) write(world.path() / "2", "by hand");
+      CHECK(world.carry_on(Continue::resume).words == "started");
+      const auto journal = world.follow();
+      CAPTURE(join(events_of(journal), ", "));
+      CHECK(journal.state == (edited ? RunState::undone : RunState::applied));
+      CHECK(world.file(1) == (edited ? "old" : "new"));
+      CHECK(world.file(2) == (edited ? "by hand" : "new"));
+      if (edited) CHECK(journal.why == "expected 'content=old', found 'content=by hand'");
+    }
 }
 
 TEST_CASE("a directory that others could have made is refused", "[integration][executor]") {
