@@ -48,11 +48,11 @@ _alt_link() {
   fi
 }
 
-# GROUP LINK: all that the group is, on three lines.
+# GROUP LINK: all that the group is, on three lines, in the order in which it is put back.
 _alt_state() {
-  _alt_link "$2"
-  _alt_link "/etc/alternatives/$1"
   if [ -f "$_alt_records/$1" ]; then _digest "$_alt_records/$1"; else echo absent; fi
+  _alt_link "/etc/alternatives/$1"
+  _alt_link "$2"
 }
 
 # PREFIX GROUP LINK: the same and what the group says of itself, as lines of what was inspected.
@@ -71,13 +71,30 @@ _alt_keep() {
   _keep "alt.$1.before" "$(_alt_state "$1" "$2")"
 }
 
+# GROUP LINK: what a script of ours left. While it is not there, one is at work, or was broken off.
+_alt_left() { _keep "alt.$1.after" "$(_alt_state "$1" "$2")"; }
+
+# GROUP LINK [links]: nobody else changed it: it is as we left it, or put back as far as some part of it; `links`: whatever
+# its record is. What a script of ours left that was broken off nobody can tell.
+_alt_ours() {
+  [ -e "alt.$1.before" ] && [ -e "alt.$1.after" ] || return 0
+  _now=$(_alt_state "$1" "$2") _is_back=1
+  if [ "$3" ]; then _parts='2 3'; else _parts='1 2 3'; fi
+  for _part in $_parts; do
+    _is=$(printf '%s\n' "$_now" | sed -n "${_part}p")
+    if [ "$_is" = "$(sed -n "${_part}p" "alt.$1.before")" ] && [ "$_is_back$3" ]; then continue; fi
+    _is_back=
+    [ "$_is" = "$(sed -n "${_part}p" "alt.$1.after")" ] || return 1
+  done
+}
+
 # GROUP LINK: what was kept, put back.
 _alt_put_back() {
   [ -e "alt.$1.before" ] || return 0
   {
-    IFS= read -r _want_link
-    IFS= read -r _want_entry
     IFS= read -r _want_record
+    IFS= read -r _want_entry
+    IFS= read -r _want_link
   } <"alt.$1.before"
   if [ "$_want_record" = absent ]; then rm -f -- "$_alt_records/$1"
   elif [ "$(_digest "$_alt_records/$1" 2>/dev/null)" != "$_want_record" ]; then
@@ -120,9 +137,10 @@ alternatives_apply() {
   _alt_setup || _fail 'there is neither update-alternatives nor alternatives here'
   _link=$(_alt_query "$1" | sed -n 's/^link //p')
   [ "$_link" ] || _link=$3
-  _alt_keep "$1" "$_link" && _keep link "$_link" || _fail "cannot write to $PWD"
+  _alt_ours "$1" "$_link" || _changed "the alternatives of $1 were changed since"
+  _alt_keep "$1" "$_link" && _keep link "$_link" && rm -f "alt.$1.after" || _fail "cannot write to $PWD"
   _alt_pin "$1" "$_link" "$2" "$4" || _fail "$_alt_tool cannot set $1 to $2"
-  _keep "alt.$1.after" "$(_alt_state "$1" "$_link")" || _fail "cannot write to $PWD"
+  _alt_left "$1" "$_link" || _fail "cannot write to $PWD"
 }
 
 alternatives_verify() {
@@ -139,11 +157,8 @@ alternatives_undo() {
   _alt_setup
   _link=$(_kept link)
   [ "$_link" ] || return 0
-  _now=$(_alt_state "$1" "$_link")
-  # Without an `after` it was apply that was broken off.
-  [ "$_now" != "$(_kept "alt.$1.before")" ] || return 0
-  [ ! -e "alt.$1.after" ] || [ "$_now" = "$(_kept "alt.$1.after")" ] || [ -e undoing ] ||
-    _changed "the alternatives of $1 were changed since"
-  _keep undoing yes
+  _alt_ours "$1" "$_link" || _changed "the alternatives of $1 were changed since"
+  # It was apply that was broken off: from here on it is known what was left.
+  [ -e "alt.$1.after" ] || _alt_left "$1" "$_link" || :  # a full disk is no reason to leave it so
   _alt_put_back "$1" "$_link" || _fail "cannot put the alternatives of $1 back"
 }

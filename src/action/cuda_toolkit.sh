@@ -50,7 +50,14 @@ _toolkit_release() {
     *) _back= ;;
   esac
   [ -z "$_back" ] || _alt_put_back "$1" "$2" || _fail "cannot put $2 back"
-  _keep "alt.$1.after" "$(_alt_state "$1" "$2")" || _fail "cannot write to $PWD"
+  _alt_left "$1" "$2" || _fail "cannot write to $PWD"
+}
+
+# [links]: ends the script where somebody changed a group since.
+_toolkit_untouched() {
+  while read -r _group _link; do
+    _alt_ours "$_group" "$_link" "$1" || _changed "the alternatives of $_group were changed since"
+  done <groups
 }
 
 # GROUP LINK: does it lead where it led?
@@ -75,6 +82,8 @@ cuda_toolkit_apply() {
   shift 9
   [ "$_list" ] || _toolkit_resolve "$@"
   _toolkit_groups "$_version" >groups
+  _toolkit_untouched
+  rm -f alt.*.after
   while read -r _group _link; do _toolkit_hold "$_group" "$_link"; done <groups
   _pm_install "$_patience" "$_list" "$@"
   while read -r _group _link; do _toolkit_release "$_group" "$_link"; done <groups
@@ -197,14 +206,16 @@ cuda_toolkit_undo() {
   [ -e groups ] || return 0
   _pm_setup
   _alt_setup
-  if [ ! -e undoing ]; then
-    while read -r _group _link; do
-      [ ! -e "alt.$_group.after" ] || [ "$(_alt_state "$_group" "$_link")" = "$(_kept "alt.$_group.after")" ] ||
-        _changed "the alternatives of $_group were changed since"
-    done <groups
-    _keep undoing yes || _fail "cannot write to $PWD"
-  fi
-  _pm_undo "$1"
+  # Packages that go take their own entries out of the records; where they were broken off at that, the links still tell.
+  if [ -e undoing ]; then _toolkit_untouched links; else _toolkit_untouched; fi
+  _keep undoing yes || _fail "cannot write to $PWD"
+  # In a shell of its own, whose end is not ours: whatever it came to, what is left is known then.
+  (_pm_undo "$1")
+  _ended=$?
+  _known=1
+  while read -r _group _link; do _alt_left "$_group" "$_link" || _known=; done <groups
+  [ -z "$_known" ] || rm -f undoing
+  [ "$_ended" = 0 ] || exit "$_ended"
   while read -r _group _link; do _alt_put_back "$_group" "$_link" || _fail "cannot put $_link back"; done <groups
   _repository_gone
 }

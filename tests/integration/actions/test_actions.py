@@ -250,6 +250,37 @@ class Alternatives(ActionTest):
         self.assertEqual(step.do("undo").returncode, 3)
 
 
+    def test_what_somebody_changed_since_is_not_set_again(self):
+        self.group("12.8", "13.0")
+        step = Step(self.host, "alternatives", {"group": "cuda", "path": "/usr/local/cuda-12.8"})
+        step.difference()
+        self.succeed(step, "apply")
+        self.host.sh("update-alternatives --quiet --set cuda /usr/local/cuda-13.0")
+        self.assertEqual(step.do("apply", TRUEUP_RESUMED="1").returncode, 3)
+        self.assertEqual(self.host.sh("readlink -f /usr/local/cuda"), "/usr/local/cuda-13.0\n")
+
+    def test_what_somebody_changed_while_it_was_half_undone_stays(self):
+        self.host.sh("mkdir -p /usr/local/cuda-12.6/bin")
+        for shell in SHELLS:
+            with self.subTest(shell=shell):
+                self.host.sh("update-alternatives --quiet --remove-all cuda 2>/dev/null; true")
+                self.group("12.6", "12.8", "13.0")
+                step = Step(self.host, "alternatives", {"group": "cuda", "path": "/usr/local/cuda-12.8"}, shell)
+                step.difference()
+                self.succeed(step, "apply")
+                # It comes as far as the group's record.
+                half = step.script("_alt_put_link() { return 1; }\n" + step.made["undo"])
+                self.assertEqual(half.returncode, 1, half.stdout)
+                self.host.sh("update-alternatives --quiet --set cuda /usr/local/cuda-12.6")
+                done = step.do("undo")
+                self.assertEqual(done.returncode, 3, done.stdout)
+                self.assertEqual(self.host.sh("readlink -f /usr/local/cuda"), "/usr/local/cuda-12.6\n")
+                self.host.sh("update-alternatives --quiet --auto cuda")
+                self.succeed(step, "undo")
+                self.assertEqual(step.inspect(), step.seen)
+                self.host.sh(f"rm -rf {step.directory}")
+
+
 class Cache(ActionTest):
     PATH = "/home/svc/.cache/flashinfer/0.6.7"
 
@@ -973,6 +1004,28 @@ class CudaToolkit(AptTest):
         self.host.sh("update-alternatives --quiet --auto cuda")
         self.assertEqual(step.do("verify").returncode, 1)
         self.assertEqual(step.do("undo").returncode, 3)
+
+    def test_a_default_that_moves_while_it_is_half_undone_stays(self):
+        other = ("mkdir -p /opt/cuda-12.6; update-alternatives --quiet --install /usr/local/cuda cuda /opt/cuda-12.6 1; "
+                 "update-alternatives --quiet --set cuda /opt/cuda-12.6")
+        for ends in ("_fail 'the package manager is held'", "kill -9 $$"):
+            with self.subTest(ends=ends):
+                self.setUp()
+                self.host.sh(self.PACKAGED)
+                files = self.files()
+                step = self.step()
+                step.difference()
+                self.succeed(step, "apply")
+                half = step.script(f"_pm_undo() {{ {ends}; }}\n" + step.made["undo"])
+                self.assertNotEqual(half.returncode, 0)
+                self.host.sh(other)
+                done = step.do("undo")
+                self.assertEqual(done.returncode, 3, done.stdout)
+                self.assertEqual(self.host.sh("readlink -f /usr/local/cuda"), "/opt/cuda-12.6\n")
+                self.host.sh("update-alternatives --quiet --set cuda /usr/local/cuda-12.8; "
+                             "update-alternatives --quiet --remove cuda /opt/cuda-12.6")
+                self.succeed(step, "undo")
+                self.assertEqual(self.files(), files)
 
     def test_a_toolkit_that_is_there_is_left_alone(self):
         self.host.write("/usr/local/cuda-13.0/bin/nvcc", "#!/bin/sh\n", 0o755)
