@@ -299,6 +299,10 @@ Result<std::optional<Call>> HostWork::audited(HostProbing probing) {
 // Done, and not what it was done for.
 std::optional<Call> HostWork::turn_back(std::string why) {
   why_turned_ = fmt::format("all steps are done, but {}", why);
+  // Whoever used the host since then did so as it is: whether that goes is not ours to say.
+  if (goal_ == Goal::verify)
+    return finish(WorkOutcome::stuck, why_turned_,
+                  fmt::format("nothing was undone; `trueup rollback {}` puts everything back", settings_.call.run));
   if (settings_.keep)
     return finish(WorkOutcome::stuck, why_turned_,
                   fmt::format("kept as was asked for; `trueup rollback {}`", settings_.call.run));

@@ -203,6 +203,18 @@ TEST_CASE("what is done and did not help is undone, unless it is kept", "[unit][
   }
 }
 
+// An applied run that nobody had looked at was undone days later, by a command that was to finish it.
+TEST_CASE("a run that is only looked at is not undone", "[unit][run][apply]") {
+  Stage stage;
+  auto work = stage.work(Goal::verify);
+  CHECK(Stage::id_of(work.begin(stage.now)) == "audit");
+  stage.found.assessment.findings = {finding("a.b", "u")};
+  CHECK(stage.answer(work, "audit", "") == "end");
+  CHECK(work.result().outcome == WorkOutcome::stuck);
+  CHECK(work.result().why == "all steps are done, but still found: a.b@u");
+  CHECK(work.result().hint == "nothing was undone; `trueup rollback run-1` puts everything back");
+}
+
 TEST_CASE("what could not be looked at is no agreement", "[unit][run][apply]") {
   HostReport report;
   CHECK(compare_with_plan({"a.b@u"}, {}, report) == Comparison{});
