@@ -169,12 +169,14 @@ class ServiceKind final : public ActionKind {
   }
 
   Script undo(const Params& params, const Difference&) const override {
-    if (is_stop(params)) return call("service_stop_undo", {unit(params)}, std::chrono::seconds(150));
-    return call("service_start_undo", {unit(params), seconds_of(patience(params))}, patience(params) + kMargin);
+    const auto stop = std::max(patience(params), kLongestStop);
+    return call(is_stop(params) ? "service_stop_undo" : "service_start_undo",
+                {unit(params), seconds_of(patience(params))}, stop + patience(params) + kMargin);
   }
 
  private:
   static constexpr seconds kMargin{60};
+  static constexpr seconds kLongestStop{1800};  ///< as in service.sh
 
   static std::string unit(const Params& params) { return text_of(params, "unit"); }
   static bool is_stop(const Params& params) { return text_of(params, "state") == "stopped"; }

@@ -74,14 +74,37 @@ service_stopped() {
   [ -z "$_left" ] || _fail "processes of $1 are left after its stop: $_left"
 }
 
-# service_stop_undo UNIT: up again, if it was.
+# _stop_patience UNIT SECONDS: how long its stop may take: SECONDS, or what systemd gives it to end by itself and then
+# once more after it was killed (systemd.service(5), TimeoutStopSec=), but no more than half an hour.
+_stop_patience() {
+  bounded 2 systemctl show -p TimeoutStopUSec -- "$1" 2>/dev/null | sed 's/^[^=]*=//' | awk -v least="$2" '
+    BEGIN { of["us"] = 1e-6; of["ms"] = 1e-3; of["s"] = 1; of["min"] = 60; of["h"] = 3600; of["d"] = 86400 }
+    {
+      for (i = 1; i <= NF; i++) {
+        unit = $i
+        sub(/^[0-9.]+/, "", unit)
+        s += (unit in of) ? $i * of[unit] : 1e9
+      }
+    }
+    END { s = 2 * s + 5; if (s < least) s = least; if (s > 1800) s = 1800; printf "%d\n", s }'
+}
+
+# service_stop_undo UNIT SECONDS: up again, if it was.
 service_stop_undo() {
   [ -e was_up ] || return 0
   _service_unit "$1" || _fail 'systemd does not answer (systemctl show)'
+  # Where its stop took too long for us, that is still under way, and it is neither up nor down.
+  _patience=$(_stop_patience "$1" "$2")
+  _until=$(($(date +%s) + _patience))
+  while [ "$(_of ActiveState)" = deactivating ]; do
+    [ "$(date +%s)" -lt "$_until" ] || _fail "$1 is still being stopped, after $_patience s"
+    sleep 1
+    _service_unit "$1" || _fail 'systemd does not answer (systemctl show)'
+  done
   [ "$_active" = down ] || return 0
   systemctl reset-failed -- "$1" 2>/dev/null
   systemctl start --no-block -- "$1" || _fail "systemctl start $1: status $?"
-  service_is_up "$1" 90
+  service_is_up "$1" "$2"
 }
 
 # service_is_up UNIT SECONDS: waits until it is active.
@@ -118,7 +141,7 @@ service_start() {
 # service_start_undo UNIT SECONDS: down again, if we started it.
 service_start_undo() {
   [ -e started ] || return 0
-  _bounded "$2" systemctl stop -- "$1" || _fail "systemctl stop $1: status $?"
+  _bounded "$(_stop_patience "$1" "$2")" systemctl stop -- "$1" || _fail "systemctl stop $1: status $?"
   _service_unit "$1" || _fail 'systemd does not answer (systemctl show)'
   [ "$_active" = down ] || _fail "$1 is $(_of ActiveState) ($(_of SubState))"
 }

@@ -695,6 +695,40 @@ class Service(SystemdTest):
         self.assertIn("failed", done.stdout)
         self.succeed(step, "undo")
 
+    def test_a_stop_that_is_still_under_way_is_waited_for(self):
+        for shell in SHELLS:
+            with self.subTest(shell=shell):
+                self.setUp()
+                self.host.sh(f"echo deactivating >/var/lib/stub/{self.UNIT}.stops")
+                step = self.step("stopped", shell)
+                step.difference()
+                done = step.do("apply")
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("is deactivating", done.stdout)
+                self.host.sh(f"echo 3 >/var/lib/stub/{self.UNIT}.stopping")
+                self.succeed(step, "undo")
+                self.assertEqual(self.active(), "active")
+                self.assertEqual(len(self.calls("start")), 2)  # that of setUp, and one
+
+    def test_a_stop_may_take_as_long_as_systemd_gives_it(self):
+        library = make()[0]
+        for span, seconds in (("1min 30s", 185), ("20s", 60), ("10min", 1205), ("1h 1min", 1800), ("infinity", 1800),
+                              ("500ms", 60), ("", 60)):
+            self.host.sh(f"echo 'TimeoutStopUSec={span}' >/var/lib/stub/{self.UNIT}.more")
+            for shell in SHELLS:
+                self.host.write("/probe", library + f"_stop_patience {self.UNIT} 60\n")
+                with self.subTest(span=span, shell=shell):
+                    self.assertEqual(self.host.run("sh", "-c", f"{shell} /probe").stdout, f"{seconds}\n")
+
+    def test_a_stop_that_does_not_end_is_given_up(self):
+        self.host.sh(f"echo deactivating >/var/lib/stub/{self.UNIT}.stops")
+        step = self.step("stopped", patience="1s")
+        step.difference()
+        step.do("apply")
+        done = step.do("undo")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is still being stopped, after 5 s", done.stdout)
+
     def start_with(self, health, **params):
         self.host.sh(f"systemctl stop {self.UNIT}; rm -rf /var/lib/trueup/runs/r1/step")
         step = self.step("started", health=health, **params)

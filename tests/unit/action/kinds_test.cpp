@@ -123,6 +123,9 @@ TEST_CASE("service: what a stop takes with it is refused", "[unit][action][servi
     CHECK(refuses(differ("service", stop, up + key + "=y.service\n"), "y.service would be stopped with it"));
   CHECK(refuses(differ("service", stop, up + "TriggeredBy=x.socket\n"), "x.socket"));
   CHECK(refuses(differ("service", start, "LoadState=not-found\n"), "not-found"));
+  // Undoing waits for a stop that takes as long as systemd lets it, at most half an hour, and for the start after it.
+  for (const auto& params : {stop, start})
+    CHECK(find_action("service")->undo(params, {}).limit > std::chrono::minutes(30 + 10));
   auto half = start;
   half["restart"] = true;
   CHECK(differ("service", half, "Id=x.service\nLoadState=loaded\n").needed);
