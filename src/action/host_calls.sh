@@ -25,6 +25,21 @@ open_stage() {
   head -c 65536 /dev/zero >"$stage/reserve" || exit 1
 }
 
+# may_begin PLAN: whether it is our turn. Asked after the host was looked at, so that a run that changes it meanwhile is told
+# for what it is; standard input holds what was seen, and is not needed.
+may_begin() {
+  cat >/dev/null
+  if ! open_state; then
+    case $refused in no-state*) ;; *) refuse "$refused" ;; esac
+  elif read_lock "$state/lock" && is_taken "$run"; then
+    refuse "$refused"
+  elif [ -e "$state/used/$1" ]; then
+    read -r other <"$state/used/$1"
+    refuse "used plan $1 was applied here before, as run $other"
+  fi
+  printf 'free\n'
+}
+
 # A node of Kubernetes: what runs on it is the scheduler's, who would start it again in the middle of everything.
 is_kubernetes_node() {
   [ ! -e /etc/kubernetes/kubelet.conf ] || return 0

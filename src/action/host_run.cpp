@@ -130,6 +130,12 @@ Error bad_answer(const ProbeOutput& output) {
 
 }  // namespace
 
+Probe turn_call(const RunCall& call, const std::string& plan, std::vector<std::string> after) {
+  auto probe = make_call("turn", call, "may_begin " + shell_quote(plan), 20s);
+  probe.reads = std::move(after);
+  return probe;
+}
+
 Result<std::vector<Probe>> start_calls(const HostRun& run, const RunCall& call) {
   for (const auto& id : {run.run, run.plan})
     if (!is_file_name(id))

@@ -44,6 +44,8 @@ struct RunCall {
   std::string state = std::string(kHostState);
 };
 
+/// Whether a run of the plan could begin on the host now. It is asked after the calls `after`, of the same bundle.
+Probe turn_call(const RunCall& call, const std::string& plan, std::vector<std::string> after);
 /// The calls that start a run, in one bundle: all but the last write its directory, the last starts it and gives the
 /// answer. Errors: an id that is no file name, more than 99 steps.
 Result<std::vector<Probe>> start_calls(const HostRun& run, const RunCall& call);

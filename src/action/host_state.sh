@@ -97,18 +97,24 @@ take_lock() {
   return 1
 }
 
+# is_taken RUN: whether the lock that was read last keeps RUN out; `refused` says whose it is.
+is_taken() {
+  _words="run $lock_run of $lock_by, since $(date -u -d "@$lock_since" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || printf %s "$lock_since")"
+  if lock_lives; then
+    refused="lock-held $_words, works here (process $lock_pid)"
+    return 0
+  fi
+  [ "$lock_run" != "$1" ] && [ -d "$state/runs/$lock_run" ] || return 1
+  replay "$state/runs/$lock_run"
+  [ -z "$ended" ] || return 1
+  refused="left-behind $_words, was interrupted here: resume or roll back that run first"
+}
+
 try_to_take_over() {
   refused='' _claims=''
   read_lock "$state/lock" || return 1
   _first=$lock_boot.$lock_pid.$lock_start
-  _words="run $lock_run of $lock_by, since $(date -u -d "@$lock_since" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || printf %s "$lock_since")"
-  if ! lock_lives && [ "$lock_run" != "$1" ] && [ -d "$state/runs/$lock_run" ]; then
-    replay "$state/runs/$lock_run"
-    [ "$ended" ] || {
-      refused="left-behind $_words, was interrupted here: resume or roll back that run first"
-      return 1
-    }
-  fi
+  ! is_taken "$1" || return 1
   while :; do
     if lock_lives; then
       refused="lock-held $_words, works here (process $lock_pid)"

@@ -209,10 +209,14 @@ class Application {
         result.hint = probing.error->hint;
         return std::nullopt;
       }
-      if (const auto* used = find_output(probing.outputs, "used");
-          used != nullptr && used->output.starts_with("used")) {
-        result = refusal("used", fmt::format("plan {} was applied here before", settings_.plan));
-        result.hint = "a plan is good for one apply: make a new one, and look at what it shows";
+      // An answer that cannot be read is asked for again at the start.
+      const auto* turn = find_output(probing.outputs, "turn");
+      if (const auto answer = turn == nullptr ? CallAnswer{} : read_answer(*turn).value_or(CallAnswer{});
+          answer.kind == CallAnswer::Kind::refused) {
+        result = refusal(answer.code, answer.words);
+        result.outcome = outcome_of_refusal(answer.code);
+        if (answer.code == "used")
+          result.hint = "a plan is good for one apply: make a new one, and look at what it shows";
         tools_.say(host, fmt::format("refused: {}", result.why));
         return std::nullopt;
       }
@@ -326,18 +330,17 @@ class Application {
 }  // namespace
 
 Result<std::vector<Probe>> inspect_calls(const HostPlan& plan, const ApplySettings& settings) {
-  Probe used;
-  used.id = "used";
-  used.script =
-      fmt::format("[ ! -e {} ] || echo used", shell_quote(fmt::format("{}/used/{}", settings.state, settings.plan)));
-  std::vector<Probe> probes = {std::move(used)};
+  std::vector<Probe> probes;
+  std::vector<std::string> looks;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const auto* kind = settings.find_action(plan.steps[i].kind);
     if (kind == nullptr)
       return fail(ErrorKind::refused,
                   fmt::format("step {}: there is no action '{}' here", i + 1, printable(plan.steps[i].kind)));
     probes.push_back(inspect_probe(i, *kind, Params::parse(plan.steps[i].params), settings.action_library));
+    looks.push_back(probes.back().id);
   }
+  probes.push_back(turn_call({settings.run, settings.by, {}, settings.state}, settings.plan, std::move(looks)));
   return probes;
 }
 

@@ -56,8 +56,8 @@ struct WorkReport {
   std::string why_no_more;       ///< why the batches ended with hosts that were not begun; empty: they did not
 };
 
-/// What a host is asked before anything is done: whether the plan was used there (`used`), and one probe per step,
-/// `step-NN`. Errors: an action that is not known here.
+/// What a host is asked before anything is done: one probe per step, `step-NN`, and then whether it is our turn,
+/// `turn`. Errors: an action that is not known here.
 Result<std::vector<Probe>> inspect_calls(const HostPlan& plan, const ApplySettings& settings);
 /// Lines of one and not of the other, as `- LINE` and `+ LINE`. Empty: they are the same, the ends of both apart.
 std::vector<std::string> changed_lines(std::string_view planned, std::string_view found);

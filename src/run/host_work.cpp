@@ -52,6 +52,12 @@ std::string_view to_string(WorkOutcome outcome) {
   return "unknown";
 }
 
+WorkOutcome outcome_of_refusal(std::string_view code) {
+  for (const auto* each : {"lock-held", "left-behind", "used", "later-run", "kubernetes"})
+    if (code == each) return WorkOutcome::refused;
+  return WorkOutcome::failed;
+}
+
 Comparison compare_with_plan(const std::vector<std::string>& cures, const std::vector<std::string>& remaining,
                              const HostReport& after) {
   Comparison comparison;
@@ -208,9 +214,7 @@ std::optional<Call> HostWork::started(const HostProbing& probing) {
     if (phase_ == Phase::turning_back && answer->code == "lock-held") return follow(5s);
     if (phase_ == Phase::turning_back)
       return finish(WorkOutcome::stuck, fmt::format("{}; and not undone: {}", why_turned_, answer->words));
-    const bool others = answer->code == "lock-held" || answer->code == "left-behind" || answer->code == "used" ||
-                        answer->code == "later-run" || answer->code == "kubernetes";
-    return finish(others ? WorkOutcome::refused : WorkOutcome::failed, answer->words);
+    return finish(outcome_of_refusal(answer->code), answer->words);
   }
   if (answer->kind == CallAnswer::Kind::unanswered)
     start_was_lost_ = Error{ErrorKind::timeout, "the executor gave no answer", {}, {}, {}};

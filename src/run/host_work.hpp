@@ -29,6 +29,9 @@ enum class WorkOutcome {
 };
 std::string_view to_string(WorkOutcome outcome);
 
+/// What a refusal to begin comes to, by its code (CallAnswer): somebody else's turn, or a host that cannot.
+WorkOutcome outcome_of_refusal(std::string_view code);
+
 /// How a host after its run differs from what the plan said. Keys of findings.
 struct Comparison {
   std::vector<std::string> still;       ///< to be cured, and still there; not those of severity info: what was logged once

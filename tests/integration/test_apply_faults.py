@@ -198,8 +198,9 @@ class Faults(Injected):
         with self.applying(plan) as process:
             self.wait_for("begin", "01")
             held = trueup("apply", "-i", self.inventory, other, expect=8)
-            # It meets the lock, or what the first has changed by then.
-            self.assertRegex(held.stdout + held.stderr, "lock|changed since the plan was made")
+            # Whose turn it is explains why the host is no longer as planned.
+            first = next(name for name in journals() if name not in self.seen)
+            self.assertRegex(held.stderr, rf"run {first} of .*, since .*, works here")
             out, err = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, out + err)
         self.settle(next(entry["id"] for entry in history() if entry["kind"] == "apply" and entry["exit"] == 0))

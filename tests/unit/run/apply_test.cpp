@@ -119,12 +119,16 @@ class Fleet {
   }
   /// This very process works there, on that run.
   void hold(const std::string& host, const std::string& run) const {
-    mark_used(host, "another");
     const auto stat = slurp("/proc/self/stat");
     const auto words = split(std::string_view(stat).substr(stat.rfind(')') + 2), ' ');
-    const auto boot = slurp("/proc/sys/kernel/random/boot_id");
-    std::ofstream(path_ / host / "state" / "lock") << fmt::format("run={} boot={} pid={} start={} by=ann@desk since=1\n",
-                                                                  run, trim(boot), getpid(), words[19]);
+    lock(host, run, words[19]);
+  }
+  /// Nobody works there any more, on a run that did not end.
+  void leave_behind(const std::string& host, const std::string& run) const {
+    lock(host, run, "1");
+    const auto directory = path_ / host / "state" / "runs" / run;
+    fs::create_directories(directory);
+    for (const auto* name : {"about", "steps", "journal"}) std::ofstream(directory / name) << "";
   }
 
   WorkReport apply() {
@@ -148,6 +152,13 @@ class Fleet {
   std::optional<Error> stop_next;  ///< the next call to hosts ends with this before any is reached
 
  private:
+  void lock(const std::string& host, const std::string& run, std::string_view start) const {
+    mark_used(host, "another");
+    const auto boot = slurp("/proc/sys/kernel/random/boot_id");
+    std::ofstream(path_ / host / "state" / "lock")
+        << fmt::format("run={} boot={} pid={} start={} by=ann@desk since=1\n", run, trim(boot), getpid(), start);
+  }
+
   std::optional<Error> call(const std::vector<Host>& some, const std::vector<Call>& first, const OnAnswer& on_answer) {
     if (stop_next) return std::exchange(stop_next, {});
     std::deque<std::pair<std::size_t, Call>> waiting;
@@ -234,6 +245,24 @@ TEST_CASE("a host that changed is refused with what changed, and the others go o
   CHECK(report.hosts[1].why.ends_with("changed since the plan was made"));
   CHECK(report.hosts[1].changes == std::vector<std::string>{"- content=old", "+ content=other"});
   CHECK(fleet.file(1) == "other\n");
+  CHECK(exit_status(report, false) == 8);
+}
+
+// A second apply met what the first had changed by then, and said nothing of the first.
+TEST_CASE("whose turn it is is said before what that run has changed", "[integration][run][apply]") {
+  Fleet fleet(2);
+  fleet.hold("n0", "run-9");
+  fleet.write(0, "half\n");
+  fleet.leave_behind("n1", "run-8");
+  fleet.write(1, "half\n");
+  const auto report = fleet.apply();
+  CHECK(fleet.outcomes(report) == Outcomes{refused, refused});
+  CHECK(report.hosts[0].code == "lock-held");
+  CHECK(report.hosts[0].why ==
+        fmt::format("run run-9 of ann@desk, since 1970-01-01T00:00:01Z, works here (process {})", getpid()));
+  CHECK(report.hosts[1].code == "left-behind");
+  CHECK(report.hosts[1].why ==
+        "run run-8 of ann@desk, since 1970-01-01T00:00:01Z, was interrupted here: resume or roll back that run first");
   CHECK(exit_status(report, false) == 8);
 }
 
