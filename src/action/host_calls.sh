@@ -1,5 +1,5 @@
-# What the controller asks of a host about its runs, each a probe of its own (host_run.cpp). host_state.sh stands in front, and
-# in front of that the settings: state, by, run, stage.
+# What the controller asks of a host about its runs, each a probe of its own (host_run.cpp). host_state.sh and
+# kubernetes.sh stand in front, and in front of those the settings: state, by, run, stage.
 
 # Ends the call; what else it would have done is left.
 refuse() {
@@ -40,15 +40,6 @@ may_begin() {
   printf 'free\n'
 }
 
-# A node of Kubernetes: what runs on it is the scheduler's, who would start it again in the middle of everything.
-is_kubernetes_node() {
-  [ ! -e /etc/kubernetes/kubelet.conf ] || return 0
-  for _file in /proc/[0-9]*/comm; do
-    { read -r _name <"$_file"; } 2>/dev/null && [ "$_name" = kubelet ] && return 0
-  done
-  return 1
-}
-
 # start_run PARTS [drained]: begins, once all parts of the stage were written, each of which says so on standard input.
 start_run() {
   umask 077
@@ -62,7 +53,7 @@ start_run() {
   [ "$parts" = "$1" ] || refused=${refused:-"disk-full cannot write $stage: $(df -Pk "$state" 2>/dev/null | tail -n 1)"}
   [ "$refused" ] || open_state
   [ "$refused" ] || [ "$2" ] || ! is_kubernetes_node ||
-    refused="kubernetes this is a Kubernetes node, and the inventory gives no before_host program that drains it"
+    refused="kubernetes it is a node of Kubernetes, and the inventory gives no before_host program that drains it"
   if [ "$refused" ]; then printf 'refused %s\n' "$refused"; else launch "$stage" apply; fi
   # A stage that became the run is no longer here; one whose executor gave no answer may still become it.
   [ "$unanswered" ] || rm -rf "$stage"

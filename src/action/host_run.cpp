@@ -24,9 +24,9 @@ std::string number_of(std::size_t step) { return fmt::format("{:02}", step); }
 
 // Stands in front of every call.
 std::string settings(const RunCall& call) {
-  return fmt::format("state={} run={} by={} stage={}\n{}{}", shell_quote(call.state), shell_quote(call.run),
+  return fmt::format("state={} run={} by={} stage={}\n{}{}{}", shell_quote(call.state), shell_quote(call.run),
                      shell_quote(call.by), shell_quote(fmt::format("{}/runs/.stage.{}", call.state, call.nonce)),
-                     kHostStateScript, kHostCallsScript);
+                     kHostStateScript, kKubernetesScript, kHostCallsScript);
 }
 
 Probe make_call(std::string id, const RunCall& call, std::string_view command, std::chrono::milliseconds limit) {
@@ -129,6 +129,18 @@ Error bad_answer(const ProbeOutput& output) {
 }
 
 }  // namespace
+
+Probe kubernetes_probe() {
+  Probe probe;
+  probe.id = "kubernetes";
+  probe.script = fmt::format("{}is_kubernetes_node && echo yes || echo no\n", kKubernetesScript);
+  return probe;
+}
+
+bool is_kubernetes_node(const std::vector<ProbeOutput>& outputs) {
+  const auto* output = find_output(outputs, "kubernetes");
+  return output != nullptr && output->output == "yes\n";
+}
 
 Probe turn_call(const RunCall& call, const std::string& plan, std::vector<std::string> after) {
   auto probe = make_call("turn", call, "may_begin " + shell_quote(plan), 20s);

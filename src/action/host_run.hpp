@@ -44,6 +44,11 @@ struct RunCall {
   std::string state = std::string(kHostState);
 };
 
+/// Whether the host is a node of Kubernetes, which start_calls() refuses unless it was drained: for whoever plans. One
+/// that did not say counts as none until then.
+Probe kubernetes_probe();
+bool is_kubernetes_node(const std::vector<ProbeOutput>& outputs);
+
 /// Whether a run of the plan could begin on the host now. It is asked after the calls `after`, of the same bundle.
 Probe turn_call(const RunCall& call, const std::string& plan, std::vector<std::string> after);
 /// The calls that start a run, in one bundle: all but the last write its directory, the last starts it and gives the

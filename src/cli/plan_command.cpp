@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "action/action.hpp"
+#include "action/host_run.hpp"
 #include "action/scripts.hpp"
 #include "base/text.hpp"
 #include "cli/auditing.hpp"
@@ -37,6 +38,7 @@ InspectedStep inspected_step(const std::vector<ProbeOutput>& outputs, const std:
 struct Inspection {
   std::optional<Error> error;
   std::vector<InspectedStep> steps;
+  bool is_kubernetes_node = false;
 };
 
 /// Inspects each host's steps. Returns why the run ended early, if it did.
@@ -56,6 +58,7 @@ std::optional<Error> inspect_hosts(const Prepared& prepared, const Options& opti
       Playbook inspections;
       for (std::size_t step = 0; step < steps.size(); ++step)
         inspections.probes.push_back(inspect_probe(step, *steps[step].kind, steps[step].params, kActionLibrary));
+      inspections.probes.push_back(kubernetes_probe());
       load = std::make_shared<const ProbeLoad>(inspections);
     }
     asked.push_back(i);
@@ -71,6 +74,7 @@ std::optional<Error> inspect_hosts(const Prepared& prepared, const Options& opti
         made.error = std::move(probing.error);
         for (std::size_t step = 0; step < drafts[index].steps.size(); ++step)
           made.steps.push_back(inspected_step(probing.outputs, inspect_id(step)));
+        made.is_kubernetes_node = is_kubernetes_node(probing.outputs);
         progress.clear();
         progress.host_done(hosts[probing.host].name, made.error ? "not inspected" : "inspected");
         return std::nullopt;
@@ -104,9 +108,9 @@ HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& 
   const bool is_offline = !host.unverified_source.empty();
   if (!is_offline && !draft.steps.empty() && inspection.steps.empty())
     return refused_plan(host.name, "it was not inspected", draft);
-  auto made = make_host_plan(
-      host.name, draft, inspection.steps,
-      {host.environment, prepared.auditor.knowledge, !is_offline && !prepared.programs[index].before.empty()});
+  auto made = make_host_plan(host.name, draft, inspection.steps,
+                             {host.environment, prepared.auditor.knowledge,
+                              !is_offline && !prepared.programs[index].before.empty(), inspection.is_kubernetes_node});
   made.plan.unverified = host.unverified_source;
   if (is_offline || made.plan.steps.empty()) return std::move(made.plan);
   const auto predicted = assess_then(prepared, index, host, made.changes);

@@ -38,17 +38,9 @@ std::string not_root(const Environment& environment) {
                      printable(environment.host->user));
 }
 
-// kubelet drains nothing by itself, and starts elsewhere what disappears here.
 std::string kubernetes(const GuardedHost& host) {
-  if (host.can_drain) return {};
-  const auto& services = items(host.environment.services);
-  const auto& processes = items(host.environment.processes);
-  const bool has_pods =
-      std::any_of(services.begin(), services.end(),
-                  [](const Service& each) { return each.unit == "kubelet.service" && each.state == "active"; }) ||
-      std::any_of(processes.begin(), processes.end(),
-                  [](const GpuProcess& each) { return each.cgroup.find("kubepods") != std::string::npos; });
-  return has_pods ? "it is a Kubernetes node, and the inventory gives no before_host that drains it" : std::string();
+  if (host.can_drain || !host.is_kubernetes_node) return {};
+  return "it is a node of Kubernetes, and the inventory gives no before_host program that drains it";
 }
 
 // systemd writes the device rules of containers anew, from what it knows of them.

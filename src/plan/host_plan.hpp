@@ -38,6 +38,7 @@ struct GuardedHost {
   const Environment& environment;
   const Knowledge& knowledge;
   bool can_drain = false;  ///< the inventory has a `before_host` that drains it
+  bool is_kubernetes_node = false;
 };
 
 /// The steps that are still needed, with their differences. `inspected`: one for each step of the draft, or none at all

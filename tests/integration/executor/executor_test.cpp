@@ -125,6 +125,7 @@ class World {
     bundle.script = replace_all(bundle.script, "PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C",
                                 fmt::format("PATH={}:{} LC_ALL=C", (path_ / "tools").string(), kPath));
     bundle.script = replace_all(bundle.script, "-le 250 ]", "-le 20 ]");
+    bundle.script = replace_all(bundle.script, "/etc/kubernetes", path_.string());
     BundleProcess process(shell_, bundle);
     FrameReader reader(probes, options.nonce);
     process.read_until(reader, [&] { return reader.is_finished(); });
@@ -474,6 +475,51 @@ TEST_CASE("a step that began and did nothing has to find what was planned", "[in
       CHECK(world.file(2) == (edited ? "by hand" : "new"));
       if (edited) CHECK(journal.why == "expected 'content=old', found 'content=by hand'");
     }
+}
+
+TEST_CASE("a node of Kubernetes is one for the plan and for the start, unless it was drained", "[integration][executor]") {
+  for (const auto& shell : shells()) {
+    CAPTURE(shell.name);
+    World world(shell);
+    auto run = world.run(1);
+    CHECK_FALSE(is_kubernetes_node(world.ask({kubernetes_probe()})));
+    write(world.path() / "kubelet.conf", "");
+    CHECK(is_kubernetes_node(world.ask({kubernetes_probe()})));
+    const auto refused = world.start(run);
+    CHECK(refused.code == "kubernetes");
+    CHECK(world.is("old", 1));
+    CHECK(world.look().empty());
+    run.drained = true;
+    CHECK(world.start(run).words == "started");
+    CHECK(world.follow().state == RunState::applied);
+  }
+}
+
+TEST_CASE("a node of Kubernetes is told by its processes, but not from within a pod", "[integration][executor]") {
+  const auto is_node = [](const World& world, const Shell& shell) {
+    auto probe = kubernetes_probe();
+    probe.script = replace_all(probe.script, "/proc/", (world.path() / "proc/").string());
+    World elsewhere(shell);
+    return is_kubernetes_node(elsewhere.ask({probe}));
+  };
+  for (const auto& shell : shells()) {
+    CAPTURE(shell.name);
+    World world(shell);
+    const auto process = [&](const std::string& pid, const std::string& name, const std::string& cgroup) {
+      fs::create_directories(world.path() / "proc" / pid);
+      write(world.path() / "proc" / pid / "comm", name + "\n");
+      write(world.path() / "proc" / pid / "cgroup", "0::" + cgroup + "\n");
+    };
+    process("1", "systemd", "/init.scope");
+    process("20", "sleep", "/system.slice/x.service");
+    CHECK_FALSE(is_node(world, shell));
+    process("30", "kubelet", "/system.slice/kubelet.service");
+    CHECK(is_node(world, shell));
+    process("30", "python", "/kubepods.slice/kubepods-burstable.slice/x.scope");  // k3s has no process of that name
+    CHECK(is_node(world, shell));
+    process("1", "sshd", "/kubepods.slice/kubepods-burstable.slice/x.scope");
+    CHECK_FALSE(is_node(world, shell));
+  }
 }
 
 TEST_CASE("a directory that others could have made is refused", "[integration][executor]") {

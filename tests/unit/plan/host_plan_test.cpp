@@ -48,8 +48,8 @@ const ProposedStep kPin{"pin", R"({"unit":"a.service","environment":{"A":"1"}})"
 const ProposedStep kRestart{"service", R"({"unit":"a.service","state":"restarted"})"};
 
 HostDraft plan(const PlanDraft& draft, const std::vector<InspectedStep>& inspected,
-               const Environment& environment = root_host(), bool can_drain = false) {
-  return make_host_plan("h", draft, inspected, {environment, knowledge(), can_drain});
+               const Environment& environment = root_host()) {
+  return make_host_plan("h", draft, inspected, {environment, knowledge()});
 }
 
 Texts kinds(const HostPlan& plan) {
@@ -130,11 +130,12 @@ TEST_CASE("guards speak where something is to be done", "[unit][plan][guards]") 
   CHECK(refusal(restart, host).find("reboot first") != std::string::npos);
 
   host = root_host();
-  GpuProcess process;
-  process.cgroup = "/kubepods.slice/kubepods-burstable.slice/x.scope";
-  host.processes = std::vector<GpuProcess>{process};
-  CHECK(refusal(toolkit, host).find("Kubernetes") != std::string::npos);
-  CHECK(plan(toolkit, {{"absent", ""}}, host, true).plan.refused.empty());
+  for (const bool can_drain : {false, true}) {
+    const auto made = make_host_plan("h", toolkit, {{"absent", ""}}, {host, knowledge(), can_drain, true});
+    CHECK(
+        made.plan.refused ==
+        (can_drain ? "" : "it is a node of Kubernetes, and the inventory gives no before_host program that drains it"));
+  }
 }
 
 TEST_CASE("nothing was inspected: all steps stand, and nothing is foretold", "[unit][plan]") {
