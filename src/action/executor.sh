@@ -88,7 +88,7 @@ journal() {
 
 append() {
   cut=
-  [ ! -s "$dir/journal" ] || [ -z "$(tail -c 1 "$dir/journal")" ] || cut='
+  [ ! -s "$dir/journal" ] || [ "$(tail -c 1 "$dir/journal" | wc -l)" -eq 1 ] || cut='
 '
   { printf '%s%s\n' "$cut" "$line" >>"$dir/journal"; } 2>/dev/null && [ "$(tail -n 1 "$dir/journal")" = "$line" ] || return 1
   sync "$dir/journal" 2>/dev/null || sync

@@ -18,6 +18,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kPartBytes = 48 * 1024;
 constexpr std::size_t kLeastPiece = 4096;  // of a part, for which a file is not cut once more
 constexpr std::size_t kMostSteps = 99;
+constexpr std::size_t kMostDigits = 18;  // of a time in a journal
 constexpr std::size_t kMostJournalBytes = 1 << 20;
 
 std::string number_of(std::size_t step) { return fmt::format("{:02}", step); }
@@ -86,24 +87,23 @@ std::optional<Number> read_number(std::string_view text) {
   return number;
 }
 
+// A line of the journal; its grammar: docs/host-state.md.
 std::optional<JournalEvent> read_event(std::string_view line) {
   JournalEvent event;
-  const auto at = read_number<std::int64_t>(take_word(line));
-  if (!at) return std::nullopt;
+  const auto time = take_word(line);
+  const auto at = read_number<std::int64_t>(time);
+  if (!at || *at < 0 || time.size() > kMostDigits) return std::nullopt;
   event.at = *at;
-  event.event = std::string(take_word(line));
-  const auto& name = event.event;
-  if (name == "verified") return line.empty() ? std::optional(event) : std::nullopt;
-  if (name == "start" || name == "end") {
-    const std::vector<std::string_view> known = name == "start"
-                                                    ? std::vector<std::string_view>{"apply", "resume", "undo"}
-                                                    : std::vector<std::string_view>{"applied", "undone", "stuck"};
-    if (std::find(known.begin(), known.end(), line) == known.end()) return std::nullopt;
+  for (const std::string_view whole :
+       {"verified", "start apply", "start resume", "start undo", "end applied", "end undone", "end stuck"}) {
+    if (line != whole) continue;
+    event.event = std::string(take_word(line));
     event.detail = std::string(line);
     return event;
   }
+  event.event = std::string(take_word(line));
   static constexpr std::string_view kOfSteps[] = {"begin", "done", "failed", "changed", "undo", "undone", "stuck"};
-  if (std::find(std::begin(kOfSteps), std::end(kOfSteps), name) == std::end(kOfSteps)) return std::nullopt;
+  if (std::find(std::begin(kOfSteps), std::end(kOfSteps), event.event) == std::end(kOfSteps)) return std::nullopt;
   const auto number = take_word(line);
   const auto step = read_number<unsigned>(number);
   if (!step || *step == 0 || number.size() != 2) return std::nullopt;
@@ -248,7 +248,7 @@ RunJournal parse_journal(std::string_view text, bool lives) {
               : event->detail == "undone" ? RunState::undone
                                           : RunState::stuck;
     if (name == "verified" && state == RunState::applied) state = RunState::verified;
-    if (name == "begin" || name == "undo") journal.steps[event->step] = false;
+    if (name == "begin" || name == "undo" || name == "failed") journal.steps[event->step] = false;
     if (name == "done") journal.steps[event->step] = true;
     if (name == "undone" || name == "changed") journal.steps.erase(event->step);
     if (name == "undo" || name == "undone" || (name == "start" && event->detail == "undo")) journal.undoing = true;

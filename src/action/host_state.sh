@@ -138,9 +138,9 @@ release_lock() {
   read_lock "$state/lock" && [ "$lock_boot.$lock_pid.$lock_start" = "$my_id" ] && rm -f "$state/lock"
 }
 
-# replay RUN-DIRECTORY: what its journal says. S_NN of each step: `begun` (perhaps half done), `done`, or empty (untouched or
-# put back); `direction`: apply or undo; `ended`: applied, undone, stuck, or empty; `steps`: all numbers in order. A line that
-# was cut, or is not ours, says nothing: numbers have two digits, so that the rest of a line is no other line.
+# replay RUN-DIRECTORY: what its journal says (the grammar: docs/host-state.md). S_NN of each step: `begun` (perhaps half
+# done), `done`, or empty (untouched or put back); `direction`: apply or undo; `ended`: applied, undone, stuck, or empty;
+# `steps`: all numbers in order.
 replay() {
   steps='' direction=apply ended='' keep=''
   while read -r _nn _rest; do
@@ -152,18 +152,18 @@ replay() {
     esac
   done <"$1/about"
   [ -e "$1/journal" ] || return 0
-  while read -r _ _event _nn _rest; do
-    case " start:apply start:resume start:undo end:applied end:undone end:stuck " in
-      *" $_event:$_nn "*)
-        case $_event in
-          start) ended='' && [ "$_nn" != undo ] || direction=undo ;;
-          end) ended=$_nn ;;
-        esac
-        continue
-        ;;
+  while IFS= read -r _line; do
+    case ${_line%% *} in '' | *[!0-9]* | ???????????????????*) continue ;; esac
+    _line=${_line#* }
+    case $_line in
+      'start apply' | 'start resume') ended='' ;;
+      'start undo') ended='' direction=undo ;;
+      'end applied' | 'end undone' | 'end stuck') ended=${_line#end } ;;
     esac
-    case $_nn in [0-9][0-9]) ;; *) continue ;; esac
-    case $_event in
+    _nn=${_line#* }
+    _nn=${_nn%% *}
+    case $_nn in [1-9][0-9] | 0[1-9]) ;; *) continue ;; esac
+    case ${_line%% *} in
       begin) eval "S_$_nn=begun" ;;
       done) eval "S_$_nn=done" ;;
       undone) eval "S_$_nn=" && direction=undo ;;

@@ -5,13 +5,18 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <random>
 #include <sstream>
 #include <thread>
 
 #include "action/host_run.hpp"
+#include "action/host_scripts.hpp"
 #include "base/text.hpp"
+#include "load/playbook.hpp"
 #include "probe/scripts.hpp"
 #include "support/bundle_process.hpp"
+#include "support/cases.hpp"
 #include "support/catch.hpp"
 
 // Whole runs on this machine, as a host would do them, below a directory of their own; the steps are small, and what
@@ -94,8 +99,8 @@ class World {
     made.object = "path " + at;
     made.expected = "content=old\n";
     made.inspect.text = fmt::format("printf 'content=%s\\n' \"$(cat {})\"\n", at);
-    made.apply.text = fmt::format("echo apply {0} ${{TRUEUP_RESUMED:-0}} >>{1}/log\necho >record\n{2}{3}", number, path_.string(),
-                                  put("half"), put("new"));
+    made.apply.text = fmt::format("echo apply {0} ${{TRUEUP_RESUMED:-0}} >>{1}/log\necho >record\n{2}{3}", number,
+                                  path_.string(), put("half"), put("new"));
     made.verify.text = fmt::format("[ \"$(cat {})\" = new ]\n", at);
     made.undo.text = fmt::format("echo undo {} >>{}/log\n{}", number, path_.string(), put("old"));
     return made;
@@ -454,7 +459,8 @@ TEST_CASE("a stuck run does not go on over a later one", "[integration][executor
   CHECK(world.follow().state == RunState::applied);
 }
 
-// Its executor was killed between the journal's line and the step's first change; then somebody edited what it is about.
+// Its executor was killed between the journal's line and the step's first change; then somebody edited what it is
+// about.
 TEST_CASE("a step that began and did nothing has to find what was planned", "[integration][executor]") {
   for (const auto& shell : shells())
     for (const bool edited : {false, true}) {
@@ -477,7 +483,8 @@ TEST_CASE("a step that began and did nothing has to find what was planned", "[in
     }
 }
 
-TEST_CASE("a node of Kubernetes is one for the plan and for the start, unless it was drained", "[integration][executor]") {
+TEST_CASE("a node of Kubernetes is one for the plan and for the start, unless it was drained",
+          "[integration][executor]") {
   for (const auto& shell : shells()) {
     CAPTURE(shell.name);
     World world(shell);
@@ -593,6 +600,117 @@ TEST_CASE("a journal that is garbage stops nothing and starts nothing", "[integr
   CHECK(world.follow().state == RunState::undone);
   CHECK(world.is("old", 2));
   CHECK_FALSE(fs::exists(world.path() / "x"));
+}
+
+namespace {
+
+struct PlaybookFiles : FileAccess {
+  Result<std::string> read(const std::string& path) const override { return test::read_file(path); }
+  std::vector<std::string> list(const std::string&) const override { return {}; }
+};
+
+/// Whole ones, every cut of one, and any lines that look like some.
+std::vector<std::string> journals() {
+  const std::string whole =
+      "100 start apply\n101 begin 01\n102 done 01\n103 begin 02\n104 failed 02 apply ended with status 5: no room\n"
+      "105 undo 02\n106 undone 02\n107 undo 01\n108 stuck 01 it was changed since\n109 end stuck\n110 start undo\n"
+      "111 undo 01\n112 undone 01\n113 end undone\n";
+  std::vector<std::string> all = {
+      "", "100 start apply\n101 begin 01\n102 done 01\n103 end applied\n104 verified\n",
+      "100 start apply\n101 begin 01\n102 done 01\n103 end applied\n104 verified\n105 start undo\n106 undo 01\n",
+      "100 start apply\n101 begin 01\n102 failed 01 x\n103 stuck 01 kept as it is\n104 end stuck\n105 start resume\n",
+      "100 start apply\n101 changed 01 expected 'a', found 'b'\n102 end undone\n"};
+  for (std::size_t cut = 0; cut <= whole.size(); ++cut) {
+    all.push_back(whole.substr(0, cut));
+    all.push_back(whole.substr(0, cut) + "\n200 end applied\n");
+  }
+  const std::vector<std::string> times = {"100", "100", "100", "100", "-1", "", " ", "x", "1234567890123456789"};
+  const std::vector<std::string> events = {
+      "start apply",  "start resume", "start undo", "start",       "start x",  "end applied",
+      "end applied ", "end undone",   "end stuck",  "end",         "verified", "verified x",
+      "begin 01",     "begin 02",     "begin 1",    "begin 00",    "begin",    "begin  01",
+      "done 01",      "done 02 ",     "done 99",    "failed 01 x", "failed",   "failed 02 a b",
+      "changed 02 y", "undo 01",      "undo 02",    "undone 01",   "undone 2", "stuck 01 z",
+      "stuck 02",     "\\",           "$(id)",      "*",           "'",        "\xff\xfe"};
+  std::mt19937 random(11);
+  for (int round = 0; round < 300; ++round) {
+    std::string text;
+    for (std::size_t lines = random() % 12; lines > 0; --lines)
+      text += times[random() % times.size()] + (random() % 8 ? " " : "") + events[random() % events.size()] +
+              (random() % 8 ? "\n" : "\n\n");
+    all.push_back(text);
+  }
+  return all;
+}
+
+}  // namespace
+
+// The executor, the audit and the controller each read it for themselves (docs/host-state.md).
+TEST_CASE("all that read a journal read the same", "[integration][executor][property]") {
+  const auto all = journals();
+  Errors errors;
+  const auto playbook = load_playbooks({TRUEUP_PLAYBOOKS "/trueup.yaml"}, PlaybookFiles(), errors);
+  REQUIRE(errors.empty());
+  for (const auto& shell : shells()) {
+    World world(shell);
+    const auto name = [](std::size_t number) { return fmt::format("run-{:04}", number); };
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto run = world.state() / "runs" / name(i);
+      fs::create_directories(run);
+      write(run / "about", "plan=p\nby=b\n");
+      write(run / "steps", "01 file a\n02 file b\n");
+      write(run / "journal", all[i]);
+    }
+    chmod(world.state().c_str(), 0700);
+    auto audit = playbook.probes.front();
+    audit.script = replace_all(audit.script, "/var/lib/trueup", world.state().string());
+    audit.limit = 100s;
+    Probe executor;
+    executor.id = "executor";
+    executor.limit = 100s;
+    executor.script = fmt::format(
+        "state={}\n{}for dir in \"$state\"/runs/*; do replay \"$dir\"\n"
+        "printf '%s\\n' \"$ended|$direction|$S_01|$S_02\"; done\n",
+        world.state().string(), kHostStateScript);
+    const auto outputs = world.ask({audit, executor});
+    std::map<std::string, std::map<std::string, std::string>> audited;
+    std::string id;
+    for (const auto line : split_lines(outputs[0].output)) {
+      const auto equals = line.find('=');
+      if (equals == line.npos) continue;
+      if (line.starts_with("id=")) id = line.substr(3);
+      audited[id][std::string(line.substr(0, equals))] = line.substr(equals + 1);
+    }
+    const auto replayed = split_lines(outputs[1].output);
+    REQUIRE(replayed.size() == all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      CAPTURE(shell.name, all[i]);
+      const auto journal = parse_journal(all[i], false);
+      const bool back = journal.undoing ||
+                        std::any_of(journal.events.begin(), journal.events.end(),
+                                    [](const auto& each) { return each.event == "failed" || each.event == "changed"; });
+      const auto step = [&](int number) {
+        const auto found = journal.steps.find(number);
+        return found == journal.steps.end() ? "" : found->second ? "done" : "begun";
+      };
+      const auto ended = journal.state == RunState::verified      ? to_string(RunState::applied)
+                         : journal.state == RunState::interrupted ? std::string_view()
+                                                                  : to_string(journal.state);
+      CHECK(replayed[i] == fmt::format("{}|{}|{}|{}", ended, back ? "undo" : "apply", step(1), step(2)));
+      const bool is_settled = journal.state == RunState::verified || journal.state == RunState::undone;
+      REQUIRE(audited.contains(name(i)) == !is_settled);
+      if (is_settled) continue;
+      const auto& said = audited.at(name(i));
+      CHECK(said.at("state") == to_string(journal.state));
+      const auto why = journal.why_step == 0
+                           ? std::string()
+                           : std::string(trim(fmt::format("{:02} {}", journal.why_step, journal.why)));
+      CHECK(trim(said.at("why")) == why);
+      const auto start = std::find_if(journal.events.begin(), journal.events.end(),
+                                      [](const auto& each) { return each.event == "start"; });
+      CHECK(said.at("started") == std::to_string(start == journal.events.end() ? 0 : start->at));
+    }
+  }
 }
 
 TEST_CASE("wherever it is killed, a run ends old or new, and what is done is not done again",
