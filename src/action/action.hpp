@@ -34,8 +34,10 @@ struct ParamSpec {
   std::string_view name;
   ParamType type = ParamType::text;
   bool required = false;
-  std::string_view help = {};                  ///< one line, for the reference
+  std::string_view help = {};                  ///< one line, for docs/actions.md
   std::vector<std::string_view> choices = {};  ///< of a text; empty: any
+  std::string_view otherwise = {};             ///< what holds where it is left out, for docs/actions.md; empty: nothing
+  std::span<const ParamSpec> members = {};     ///< of an object
 };
 
 /// The parameters of one step, templates rendered: an object with the members that the kind's `params()` names.

@@ -16,7 +16,7 @@ class AlternativesKind final : public ActionKind {
         {"group", ParamType::text, true, "the group: `cuda`, `gcc`"},
         {"path", ParamType::path, true, "where its link shall lead"},
         {"link", ParamType::path, false, "the group's link, where the group may not be there yet"},
-        {"priority", ParamType::integer, false, "of the path, where it may not be in the group yet; default 1"},
+        {"priority", ParamType::integer, false, "of the path, where it may not be in the group yet", {}, "1"},
     };
     return kParams;
   }

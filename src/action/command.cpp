@@ -18,7 +18,7 @@ class CommandKind final : public ActionKind {
         {"apply", ParamType::texts, true, "program with arguments; run again, it must do no harm"},
         {"undo", ParamType::texts, false, "program with arguments that takes back what apply did"},
         {"irreversible", ParamType::text, false, "why there is no undo, for whoever agrees to it"},
-        {"limit", ParamType::text, false, "of each, default 5m"},
+        {"limit", ParamType::text, false, "of each", {}, "5m"},
     };
     return kParams;
   }

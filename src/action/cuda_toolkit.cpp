@@ -12,11 +12,11 @@ namespace {
 
 const std::vector<ParamSpec> kRepositoryParams = {
     {"url", ParamType::text, true, "of a repository of NVIDIA's packages, or a mirror"},
-    {"suite", ParamType::text, false, "for apt; default `/`, as NVIDIA's have"},
+    {"suite", ParamType::text, false, "for apt; NVIDIA's have `/`", {}, "/"},
     {"components", ParamType::text, false, "for apt, where the suite is not `/`"},
     {"key", ParamType::content, true, "its public key, armored"},
     {"fingerprint", ParamType::text, true, "of that key, all 40 digits"},
-    {"most", ParamType::text, false, "size of the download that is agreed to, default 6GiB"},
+    {"most", ParamType::text, false, "size of the download that is agreed to", {}, "6GiB"},
 };
 
 // What building kernels needs, and no more: the compilers, the headers and the libraries that they are linked to.
@@ -41,15 +41,18 @@ class CudaToolkitKind final : public ActionKind {
         {"packages",
          ParamType::text,
          false,
-         "`full`: cuda-toolkit-13-0 (default); `minimal`: what building kernels needs",
-         {"full", "minimal"}},
-        {"from",
-         ParamType::text,
+         "`full`: cuda-toolkit-13-0; `minimal`: what building kernels needs",
+         {"full", "minimal"},
+         "full"},
+        {"from", ParamType::text, false, "a runfile is not supported yet", {"packages", "runfile"}, "packages"},
+        {"repository",
+         ParamType::object,
          false,
-         "`packages` (default); a runfile is not supported yet",
-         {"packages", "runfile"}},
-        {"repository", ParamType::object, false, "used where no enabled one has the packages; nothing of it stays"},
-        {"patience", ParamType::text, false, "how long to wait while another holds the package manager; default 10m"},
+         "used where no enabled one has the packages; nothing of it stays",
+         {},
+         {},
+         kRepositoryParams},
+        {"patience", ParamType::text, false, "how long to wait while another holds the package manager", {}, "10m"},
     };
     return kParams;
   }

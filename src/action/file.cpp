@@ -16,11 +16,11 @@ class FileKind final : public ActionKind {
   std::span<const ParamSpec> params() const override {
     static const std::vector<ParamSpec> kParams = {
         {"path", ParamType::path, true, "the file"},
-        {"state", ParamType::text, false, "whether it shall be there (default: present)", {"present", "absent"}},
+        {"state", ParamType::text, false, "whether it shall be there", {"present", "absent"}, "present"},
         {"content", ParamType::content, false, "its whole text"},
-        {"mode", ParamType::text, false, "octal, default 0644"},
-        {"owner", ParamType::text, false, "account, default root"},
-        {"group", ParamType::text, false, "default: that of the account"},
+        {"mode", ParamType::text, false, "octal", {}, "0644"},
+        {"owner", ParamType::text, false, "account", {}, "root"},
+        {"group", ParamType::text, false, "of the file", {}, "that of the account"},
     };
     return kParams;
   }

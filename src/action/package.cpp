@@ -66,7 +66,7 @@ class PackageKind final : public ActionKind {
   std::span<const ParamSpec> params() const override {
     static const std::vector<ParamSpec> kParams = {
         {"packages", ParamType::texts, true, "NAME, there in any version, or NAME=VERSION"},
-        {"patience", ParamType::text, false, "how long to wait while another holds the package manager; default 10m"},
+        {"patience", ParamType::text, false, "how long to wait while another holds the package manager", {}, "10m"},
     };
     return kParams;
   }

@@ -12,20 +12,20 @@ namespace {
 
 using std::chrono::seconds;
 
-const std::vector<ParamSpec> kHealthParams = {
-    {"url", ParamType::text, true, "answered by the service on its own host"},
-    {"status", ParamType::integer, false, "of the answer that means ready, default 200"},
-    {"request", ParamType::object, false, "one that exercises what was at fault"},
-};
-
 const std::vector<ParamSpec> kRequestParams = {
     {"url", ParamType::text, true, "where it goes"},
     {"body", ParamType::content, false, "posted; without it, a GET"},
-    {"type", ParamType::text, false, "of the body, default application/json"},
+    {"type", ParamType::text, false, "of the body", {}, "application/json"},
     {"headers_from", ParamType::path, false, "a file on the host with further headers, such as a key"},
-    {"status", ParamType::integer, false, "expected, default 200"},
+    {"status", ParamType::integer, false, "expected", {}, "200"},
     {"contains", ParamType::text, false, "a text that the answer has to hold"},
-    {"limit", ParamType::text, false, "how long it may take, default 15m: the first one may have to compile"},
+    {"limit", ParamType::text, false, "how long it may take: the first one may have to compile", {}, "15m"},
+};
+
+const std::vector<ParamSpec> kHealthParams = {
+    {"url", ParamType::text, true, "answered by the service on its own host"},
+    {"status", ParamType::integer, false, "of the answer that means ready", {}, "200"},
+    {"request", ParamType::object, false, "one that exercises what was at fault", {}, {}, kRequestParams},
 };
 
 std::string wrong_url(const std::string& url) {
@@ -55,9 +55,9 @@ class ServiceKind final : public ActionKind {
         {"state", ParamType::text, true, "what it shall be", {"started", "stopped", "restarted"}},
         {"drain", ParamType::texts, false,
          "program on the host, with arguments, that ends what is under way before a stop"},
-        {"patience", ParamType::text, false, "how long a start may take until it is healthy, and a stop; default 10m"},
-        {"health", ParamType::object, false, "how it shows that it is ready"},
-        {"restart", ParamType::boolean, false, "this is one half of a restart"},
+        {"patience", ParamType::text, false, "how long a start may take until it is healthy, and a stop", {}, "10m"},
+        {"health", ParamType::object, false, "how it shows that it is ready", {}, {}, kHealthParams},
+        {"restart", ParamType::boolean, false, "one half of a restart; what `restarted` is made of, not for playbooks"},
     };
     return kParams;
   }
