@@ -70,6 +70,26 @@ fixes: {f: {title: t, steps: [{no_such_action: {path: /x}}]}}
 """)
         self.refused("lint", "-p", playbook, says=[":3:32: fix f: there is no action 'no_such_action'"])
 
+    def test_what_is_wrong_in_a_fix_is_told_by_its_place_with_the_nearest_right_name(self):
+        for step, says in (
+                ("fiel: {path: /etc/x/y}", ":6:7: fix f: there is no action 'fiel'; did you mean 'file'?"),
+                ("file: {path: /etc/x/y, contnet: x}",
+                 ":6:30: fix f: file: unknown parameter 'contnet'; did you mean 'content'?"),
+                ("file: {path: [x], content: x}", ":6:14: fix f: file: path: expected a text, got array"),
+                ("cuda_toolkit: {version: 13.0}",
+                 ":6:22: fix f: cuda_toolkit: version: expected a text, got number (put it in quotes)"),
+                ("cuda_toolkit: {packages: full}", ":6:7: fix f: cuda_toolkit: parameter 'version' is missing"),
+                ("cuda_toolkit: {version: '13.0', packages: ful}",
+                 ":6:39: fix f: cuda_toolkit: packages: expected one of full, minimal, got 'ful'; did you mean 'full'"),
+                ("command: {check: [a], apply: [b]}", ":6:7: fix f: command: 'undo' is missing"),
+                ("command: {check: [-a], apply: [b], undo: [c]}", ":6:7: fix f: command: check: '-a' is no name"),
+                ("service: {unit: x.service, state: started, health: {ulr: 'http://h/'}}",
+                 "unknown parameter 'ulr'; did you mean 'url'?")):
+            playbook = self.file("p.yaml", "checks: {a.b: {title: t, severity: error, because: b, assert: 'false', "
+                                           f"fix: f}}}}\nfixes:\n  f:\n    title: t\n    steps:\n    - {step}\n")
+            with self.subTest(step=step):
+                self.refused("lint", "-p", playbook, says=[says])
+
     def test_a_finding_without_a_fix_is_left_out_of_the_plan(self):
         facts = self.file("facts.json", '{"schema": 1, "name": "gpu1", "gpus": []}')
         playbook = self.file("p.yaml", "checks: {a.b: {title: wrong, severity: error, because: b, assert: 'false'}}\n")

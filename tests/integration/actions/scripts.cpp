@@ -8,12 +8,21 @@
 #include "probe/scripts.hpp"
 
 // What the kinds make, for tests that run it through real shells: a list of {kind, params, inspected} on standard
-// input, and on standard output the library and for each the scripts and the difference.
+// input, and on standard output the library, for each the scripts and the difference (`without_difference`: the scripts
+// alone), and all kinds with their parameters.
 
 namespace {
 
 using nlohmann::json;
 using namespace trueup;
+
+json add_scripts(const ActionKind& kind, const json& params, const Difference& difference, json answer) {
+  answer["apply"] = kind.apply(params, difference).text;
+  answer["verify"] = kind.verify(params, difference).text;
+  answer["undo"] = kind.undo(params, difference).text;
+  answer["prune"] = kind.prune(params, difference).text;
+  return answer;
+}
 
 json made(const json& asked) {
   const auto* kind = find_action(asked.at("kind").get<std::string>());
@@ -21,6 +30,7 @@ json made(const json& asked) {
   const auto& params = asked.at("params");
   for (const auto& error : check_params(*kind, params)) return {{"error", error.message}};
   json answer = {{"inspect", kind->inspect(params).text}};
+  if (asked.contains("without_difference")) return add_scripts(*kind, params, {}, std::move(answer));
   if (!asked.contains("inspected")) return answer;
   const auto difference = kind->diff(params, asked.at("inspected").get<std::string>());
   if (!difference) return {{"error", difference.error().message}};
@@ -31,11 +41,18 @@ json made(const json& asked) {
   answer["diff"] = difference->diff;
   answer["irreversible"] = difference->irreversible;
   answer["download"] = difference->download_bytes;
-  answer["apply"] = kind->apply(params, *difference).text;
-  answer["verify"] = kind->verify(params, *difference).text;
-  answer["undo"] = kind->undo(params, *difference).text;
-  answer["prune"] = kind->prune(params, *difference).text;
-  return answer;
+  return add_scripts(*kind, params, *difference, std::move(answer));
+}
+
+/// The names of all parameters, those of objects behind their object's.
+json names_of(std::span<const ParamSpec> specs, const std::string& above = {}) {
+  auto names = json::array();
+  for (const auto& spec : specs) {
+    const auto name = above + std::string(spec.name);
+    if (spec.members.empty()) names.push_back(name);
+    for (const auto& member : names_of(spec.members, name + ".")) names.push_back(member);
+  }
+  return names;
 }
 
 }  // namespace
@@ -45,6 +62,9 @@ int main() {
   json answers = json::array();
   for (const auto& asked : json::parse(text)) answers.push_back(made(asked));
   const auto library = std::string(kProbeLibrary) + std::string(kConsumersLibrary) + std::string(kActionLibrary);
-  std::cout << json{{"library", library}, {"made", answers}}.dump(-1, ' ', false, json::error_handler_t::replace)
+  json kinds;
+  for (const auto& kind : action_kinds()) kinds[std::string(kind->name())] = names_of(kind->params());
+  std::cout << json{{"library", library}, {"made", answers}, {"kinds", kinds}}.dump(-1, ' ', false,
+                                                                                    json::error_handler_t::replace)
             << "\n";
 }

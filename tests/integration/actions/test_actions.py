@@ -25,9 +25,13 @@ NASTY = ["a b", "it's", '"quoted"', "$(id)", "`id`", "${HOME}", "-rf", "*", "?",
          "!x", "%s", "%n", "a\\nb", "'; touch /planted; '", '"; touch /planted; "', "é", ">x", "<x", "(", "{a,b}"]
 
 
-def make(*asked):
+def ask(*asked):
     done = subprocess.run([SCRIPTS], input=json.dumps(asked), text=True, capture_output=True, check=True)
-    answer = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def make(*asked):
+    answer = ask(*asked)
     return answer["library"], answer["made"]
 
 
@@ -124,6 +128,109 @@ class Values(ActionTest):
                 self.whole_life(step)
                 self.assertEqual(self.host.run("ls", "/srv").stdout, "")
                 self.host.sh(f"rm -rf {step.directory}")
+
+
+class Arguments(ActionTest):
+    """Whatever a parameter of any kind holds is data for the shells that get it, or is refused beforehand."""
+
+    PLAIN = "plainword"
+    ARMOR = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{}\n-----END PGP PUBLIC KEY BLOCK-----\n"
+    HEALTH = {"url": "http://h/", "request": {"url": "http://h/", "body": "{}"}}
+    REPOSITORY = {"url": "https://h/", "key": ARMOR.format("x"), "fingerprint": "A" * 40}
+    # Steps in which each parameter has a place.
+    STEPS = {
+        "cuda_toolkit": [{"version": "13.0", "repository": REPOSITORY}],
+        "package": [{"packages": ["ninja-build"]}],
+        "alternatives": [{"group": "cuda", "path": "/opt/x"}],
+        "file": [{"path": "/etc/x/y", "content": "x"}],
+        "systemd_override": [{"unit": "x.service", "environment": {"A": "x"}}],
+        "cache": [{"path": "/root/.cache/flashinfer/x"}],
+        "command": [{"check": ["x"], "apply": ["x"], "undo": ["x"]},
+                    {"check": ["x"], "apply": ["x"], "irreversible": "x"}],
+        "service": [{"unit": "x.service", "state": "started", "health": HEALTH},
+                    {"unit": "x.service", "state": "stopped"}],
+    }
+    # How a value becomes that parameter, where it is more than the value.
+    SHAPES = {
+        "cuda_toolkit.repository.url": "https://h/{}", "cuda_toolkit.repository.key": ARMOR,
+        "package.packages": ["{}"], "alternatives.path": "/opt/{}", "alternatives.link": "/opt/{}",
+        "file.path": "/srv/{}/x", "systemd_override.environment": {"A": "{}"}, "systemd_override.unset": ["{}"],
+        "cache.path": "/root/.cache/flashinfer/{}", "cache.units": ["{}"], "command.check": ["/bin/x", "{}"],
+        "command.apply": ["/bin/x", "{}"], "command.undo": ["/bin/x", "{}"], "service.drain": ["/bin/x", "{}"],
+        "service.health.url": "http://h/{}", "service.health.request.url": "http://h/{}",
+        "service.health.request.headers_from": "/etc/{}",
+    }
+    # A drop-in has quotes of its own; SystemdOverride shows what comes out of them.
+    QUOTED = {"systemd_override.environment"}
+
+    @classmethod
+    def shaped(cls, name, value):
+        def fill(shape):
+            if isinstance(shape, dict):
+                return {key: fill(each) for key, each in shape.items()}
+            return [fill(each) for each in shape] if isinstance(shape, list) else shape.replace("{}", value)
+
+        return fill(cls.SHAPES.get(name, "{}"))
+
+    @classmethod
+    def steps_with(cls, kind, name, value):
+        for params in cls.STEPS[kind]:
+            params = json.loads(json.dumps(params))
+            at = params
+            *above, last = name.split(".")
+            for each in above:
+                at = at.get(each, {})
+            at[last] = cls.shaped(f"{kind}.{name}", value)
+            yield {"kind": kind, "params": params, "without_difference": True}
+
+    def words(self, shell, scripts):
+        """The arguments that the function in each of these scripts is called with."""
+        functions = {script.split()[0] for script in scripts if script}
+        text = "show() { for each do printf '%s\\0' \"$each\"; done; printf '!\\n\\0'; }\n"
+        text += "".join(f"{function}() {{ show \"$@\"; }}\n" for function in sorted(functions)) + "".join(scripts)
+        self.host.write("/probe", text)
+        done = self.host.run("sh", "-c", f"exec {shell} /probe")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return [call.split("\0")[:-1] for call in done.stdout.split("!\n\0")[:-1]]
+
+    def test_every_parameter_of_every_kind(self):
+        kinds = ask()["kinds"]
+        self.assertEqual(sorted(kinds), sorted(self.STEPS))
+        values = [value.replace("/", "") or "x" for value in NASTY]
+        arrived = set()
+        for kind, names in kinds.items():
+            for name in names:
+                asked = [step for value in (self.PLAIN, *values) for step in self.steps_with(kind, name, value)]
+                made = ask(*asked)["made"]
+                count = len(self.STEPS[kind])
+                for which in range(count):
+                    plain, *others = made[which::count]
+                    if "error" in plain:
+                        self.assertTrue(all("error" in other for other in others), f"{kind}.{name}: {plain['error']}")
+                        continue
+                    self.compare(f"{kind}.{name}", plain, list(zip(values, others)), arrived)
+        # Not all of it was refused.
+        self.assertLessEqual({"file.content", "file.path", "command.apply", "command.check", "command.undo",
+                              "systemd_override.environment", "service.drain", "service.health.request.body",
+                              "service.health.request.contains", "cache.path"}, arrived)
+        self.assertEqual(self.host.run("test", "-e", "/planted").returncode, 1)
+
+    def compare(self, name, plain, others, arrived):
+        accepted = [(value, other) for value, other in others if "error" not in other]
+        for shell in SHELLS:
+            for script in ("inspect", "apply", "verify", "undo", "prune"):
+                if not plain[script]:
+                    continue
+                expected, *found = self.words(shell, [plain[script], *(other[script] for _, other in accepted)])
+                self.assertEqual(len(found), len(accepted), name)
+                for (value, _), words in zip(accepted, found):
+                    with self.subTest(name=name, value=value, script=script, shell=shell):
+                        if name in self.QUOTED:
+                            self.assertEqual(len(words), len(expected))
+                        else:
+                            self.assertEqual(words, [word.replace(self.PLAIN, value) for word in expected])
+                    if any(self.PLAIN in word for word in expected):
+                        arrived.add(name)
 
 
 class File(ActionTest):
@@ -260,10 +367,10 @@ class Alternatives(ActionTest):
         self.assertEqual(self.host.sh("readlink -f /usr/local/cuda"), "/usr/local/cuda-13.0\n")
 
     def test_what_somebody_changed_while_it_was_half_undone_stays(self):
-        self.host.sh("mkdir -p /usr/local/cuda-12.6/bin")
         for shell in SHELLS:
             with self.subTest(shell=shell):
-                self.host.sh("update-alternatives --quiet --remove-all cuda 2>/dev/null; true")
+                self.setUp()
+                self.host.sh("mkdir -p /usr/local/cuda-12.6/bin")
                 self.group("12.6", "12.8", "13.0")
                 step = Step(self.host, "alternatives", {"group": "cuda", "path": "/usr/local/cuda-12.8"}, shell)
                 step.difference()
@@ -1040,7 +1147,8 @@ class CudaToolkit(AptTest):
         self.assertEqual(step.do("undo").returncode, 3)
 
     def test_a_default_that_moves_while_it_is_half_undone_stays(self):
-        other = ("mkdir -p /opt/cuda-12.6; update-alternatives --quiet --install /usr/local/cuda cuda /opt/cuda-12.6 1; "
+        other = ("mkdir -p /opt/cuda-12.6; "
+                 "update-alternatives --quiet --install /usr/local/cuda cuda /opt/cuda-12.6 1; "
                  "update-alternatives --quiet --set cuda /opt/cuda-12.6")
         for ends in ("_fail 'the package manager is held'", "kill -9 $$"):
             with self.subTest(ends=ends):
