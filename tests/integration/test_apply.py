@@ -6,6 +6,8 @@ import re
 import tempfile
 import unittest
 
+import yaml
+
 import hosts
 from hosts import TRUEUP, audit, booted, lab, run, variant
 
@@ -184,6 +186,51 @@ def break_on_demand(document):
     text = text.replace("send_response(200)", "send_response(503 if os.path.exists('/etc/lab-loading') else 200)")
     assert "lab-broken" in text and "lab-loading" in text
     files[path] = text
+
+
+class TakenOutOfService(Repairs):
+    """By programs of the inventory: a host in doubt stays out until somebody settles it, and the report says how."""
+
+    names = ("ct200",)
+
+    @staticmethod
+    def change(document):
+        break_on_demand(document)
+
+    def setUp(self):
+        self.log = self.directory / "programs.log"
+        program = self.directory / "program"
+        program.write_text(f'#!/bin/sh\necho "$1 $TRUEUP_HOST ${{TRUEUP_OUTCOME:-}}" >>{self.log}\n', encoding="utf-8")
+        program.chmod(0o755)
+        document = yaml.safe_load(pathlib.Path(self.inventory).read_text(encoding="utf-8"))
+        document.setdefault("defaults", {})["vars"] = {"before_host": [str(program), "drain"],
+                                                       "after_host": [str(program), "un drain"]}
+        path = self.directory / "programs.yaml"
+        path.write_text(yaml.safe_dump(document), encoding="utf-8")
+        self.program, self.inventory = program, str(path)
+
+    def called(self):
+        lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
+        self.log.unlink(missing_ok=True)
+        return [line.strip() for line in lines]
+
+    def test_it_comes_back_when_it_is_settled(self):
+        plan = self.plan()
+        self.assertEqual(self.called(), [])
+        on("ct200", "touch /etc/lab-broken")
+        shown = json.loads(trueup("apply", "-i", self.inventory, plan, "--keep", "--format", "json", expect=7).stdout)
+        on("ct200", "rm /etc/lab-broken")
+        host = shown["hosts"][0]
+        self.assertEqual(host["outcome"], "stuck")
+        self.assertIn("still out of service: it may be between old and new", host["drained"])
+        self.assertIn("TRUEUP_HOST=ct200 TRUEUP_ADDRESS=", host["drained"])
+        self.assertIn(f"{self.program} 'un drain'`", host["drained"])
+        self.assertEqual(self.called(), ["drain ct200"])
+        trueup("resume", "-i", self.inventory, shown["run"]["id"])
+        self.assertEqual(self.called(), ["drain ct200", "un drain ct200 verified"])
+        trueup("rollback", "-i", self.inventory, shown["run"]["id"], "--yes")
+        self.assertEqual(self.called(), ["drain ct200", "un drain ct200 put back"])
+        self.assert_unchanged("ct200")
 
 
 class DefaultToolkit(Repairs):
