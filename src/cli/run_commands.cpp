@@ -22,7 +22,10 @@ struct PruneOptions : WorkOptions {
 };
 
 Error no_such_run(const std::string& run) {
-  return {ErrorKind::not_found, fmt::format("no selected host has a run {}", printable(run)), {}, {},
+  return {ErrorKind::not_found,
+          fmt::format("no selected host has a run {}", printable(run)),
+          {},
+          {},
           "`trueup history` lists runs"};
 }
 
@@ -70,64 +73,85 @@ int show_status(Options options, const WorkOptions& work) {
   return exit;
 }
 
+/// What a host comes to that is not worked on: the run is settled there, or it did not say. Nothing: there is work.
+std::optional<WorkResult> settled_result(const HostRuns& found, bool back) {
+  WorkResult result;
+  if (found.error) {
+    result.outcome = WorkOutcome::failed;
+    result.code = "unreachable";
+    result.why = to_string(*found.error);
+    result.hint = found.error->hint;
+    return result;
+  }
+  result.journal = found.runs.front().journal;
+  switch (result.journal.state) {
+    case RunState::undone: result.outcome = WorkOutcome::put_back; return result;
+    case RunState::verified: result.outcome = WorkOutcome::verified; break;
+    default: return std::nullopt;
+  }
+  return back ? std::nullopt : std::optional(result);
+}
+
+Continuation continuation_of(const RunOnHost& run, bool back) {
+  const auto state = run.journal.state;
+  auto goal = back ? HostWork::Goal::undo : HostWork::Goal::resume;
+  if (!back && state == RunState::running) goal = HostWork::Goal::follow;
+  if (!back && state == RunState::applied) goal = HostWork::Goal::verify;
+  const auto keep = run.about.find("keep");
+  return {goal, run.cures, run.remaining, keep != run.about.end() && keep->second == "1", state == RunState::verified};
+}
+
+/// The hosts that have a run, by what is to be done there.
+struct CarriedOn {
+  std::vector<Host> hosts;
+  std::vector<Continuation> continuations;  ///< one for each of them
+  std::vector<RunsOfHost> shown;            ///< likewise
+  std::vector<Host> settled;
+  std::vector<WorkResult> settled_results;
+  std::string plan;
+};
+
+CarriedOn sort_hosts(const std::vector<Host>& hosts, const std::vector<RunsOfHost>& found, bool back) {
+  CarriedOn carried;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto& host = found[i].found;
+    if (!host.error && host.runs.empty()) continue;
+    if (!host.error)
+      if (const auto plan = host.runs.front().about.find("plan"); plan != host.runs.front().about.end())
+        carried.plan = plan->second;
+    if (auto result = settled_result(host, back)) {
+      carried.settled.push_back(hosts[i]);
+      carried.settled_results.push_back(*std::move(result));
+      continue;
+    }
+    carried.hosts.push_back(hosts[i]);
+    carried.continuations.push_back(continuation_of(host.runs.front(), back));
+    carried.shown.push_back(found[i]);
+  }
+  return carried;
+}
+
 /// resume, rollback: on the hosts that have the run.
 int carry_on(Options options, const WorkOptions& work, bool back) {
   int status = 0;
   const auto prepared = prepare(options, status);
   if (!prepared) return status;
-  std::vector<Host> hosts;
-  std::vector<Continuation> continuations;
-  std::vector<RunsOfHost> shown;
-  WorkSummary summary{back ? "rollback" : "resume", work.run, "", {}, {}, 0};
-  std::vector<Host> settled;
-  std::vector<WorkResult> settled_results;
+  CarriedOn carried;
   {
     Desk desk(*prepared, prepared->hosts, options, work);
     std::optional<Error> stopped;
-    const auto found = find_runs(desk, work.run, stopped);
+    carried = sort_hosts(prepared->hosts, find_runs(desk, work.run, stopped), back);
     if (stopped) {
       print_error(*stopped);
       return stopped_status(*stopped);
     }
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      WorkResult result;
-      if (found[i].found.error) {
-        result.outcome = WorkOutcome::failed;
-        result.code = "unreachable";
-        result.why = to_string(*found[i].found.error);
-        result.hint = found[i].found.error->hint;
-        settled.push_back(prepared->hosts[i]);
-        settled_results.push_back(std::move(result));
-        continue;
-      }
-      if (found[i].found.runs.empty()) continue;
-      const auto& run = found[i].found.runs.front();
-      if (const auto plan = run.about.find("plan"); plan != run.about.end()) summary.plan = plan->second;
-      const auto state = run.journal.state;
-      result.journal = run.journal;
-      const bool is_settled = state == RunState::undone || (state == RunState::verified && !back);
-      if (is_settled) {
-        result.outcome = state == RunState::verified ? WorkOutcome::verified : WorkOutcome::put_back;
-        settled.push_back(prepared->hosts[i]);
-        settled_results.push_back(std::move(result));
-        continue;
-      }
-      auto goal = back ? HostWork::Goal::undo : HostWork::Goal::resume;
-      if (!back && state == RunState::running) goal = HostWork::Goal::follow;
-      if (!back && state == RunState::applied) goal = HostWork::Goal::verify;
-      hosts.push_back(prepared->hosts[i]);
-      const auto keep = run.about.find("keep");
-      continuations.push_back({goal, run.cures, run.remaining, keep != run.about.end() && keep->second == "1",
-                               state == RunState::verified});
-      shown.push_back(found[i]);
-    }
   }
-  if (hosts.empty() && settled.empty())
-    return report_errors({no_such_run(work.run)});
+  const auto& hosts = carried.hosts;
+  if (hosts.empty() && carried.settled.empty()) return report_errors({no_such_run(work.run)});
   if (back && !hosts.empty()) {
     fmt::print(stderr, "{}",
-               render_runs(shown, {wants_color(options.color, STDERR_FILENO), terminal_width(STDERR_FILENO),
-                                   options.verbosity}));
+               render_runs(carried.shown, {wants_color(options.color, STDERR_FILENO), terminal_width(STDERR_FILENO),
+                                           options.verbosity}));
     const auto agreed =
         ask_leave(work, fmt::format("undo this on {}?",
                                     hosts.size() == 1 ? hosts.front().name : fmt::format("{} hosts", hosts.size())));
@@ -143,13 +167,15 @@ int carry_on(Options options, const WorkOptions& work, bool back) {
   desk.settings.run = work.run;
   desk.set_programs(std::move(programs));
   auto all = hosts;
-  all.insert(all.end(), settled.begin(), settled.end());
+  all.insert(all.end(), carried.settled.begin(), carried.settled.end());
   const SignalsHeld held;
+  WorkSummary summary{back ? "rollback" : "resume", work.run, carried.plan, {}, {}, 0};
   auto record = begun_record(make_run_id(std::chrono::system_clock::now()), summary.kind, summary.plan, all);
   for (auto& host : record.hosts) host.host_run = work.run;
   remember(options, record);
-  summary.report = continue_run(hosts, continuations, desk.settings, desk.tools);
-  summary.report.hosts.insert(summary.report.hosts.end(), settled_results.begin(), settled_results.end());
+  summary.report = continue_run(hosts, carried.continuations, desk.settings, desk.tools);
+  summary.report.hosts.insert(summary.report.hosts.end(), carried.settled_results.begin(),
+                              carried.settled_results.end());
   for (const auto& host : all) summary.hosts.push_back(host.name);
   summary.exit = exit_status(summary.report, back);
   return finish_work(std::move(summary), all, std::move(record), options);
