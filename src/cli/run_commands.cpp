@@ -131,6 +131,13 @@ CarriedOn sort_hosts(const std::vector<Host>& hosts, const std::vector<RunsOfHos
   return carried;
 }
 
+std::vector<std::string> names_with_before(const std::vector<Host>& hosts, const std::vector<HostPrograms>& programs) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (!programs[i].before.empty()) names.push_back(hosts[i].name);
+  return names;
+}
+
 /// resume, rollback: on the hosts that have the run.
 int carry_on(Options options, const WorkOptions& work, bool back) {
   int status = 0;
@@ -148,21 +155,23 @@ int carry_on(Options options, const WorkOptions& work, bool back) {
   }
   const auto& hosts = carried.hosts;
   if (hosts.empty() && carried.settled.empty()) return report_errors({no_such_run(work.run)});
+  Errors errors;
+  auto with_groups = work;
+  with_groups.policy.groups = group_rules(prepared->inventory, hosts, errors);
+  auto programs = host_programs(prepared->inventory, hosts, errors);
+  if (!errors.empty()) return report_errors(errors);
   if (back && !hosts.empty()) {
     fmt::print(stderr, "{}",
                render_runs(carried.shown, {wants_color(options.color, STDERR_FILENO), terminal_width(STDERR_FILENO),
                                            options.verbosity}));
+    if (const auto drained = names_with_before(hosts, programs); !drained.empty())
+      fmt::print(stderr, "before_host runs for {} first, and after_host at the end\n", fold_hosts(drained));
     const auto agreed =
         ask_leave(work, fmt::format("undo this on {}?",
                                     hosts.size() == 1 ? hosts.front().name : fmt::format("{} hosts", hosts.size())));
     if (!agreed) return report_errors({agreed.error()});
     if (!*agreed) return kRefused;
   }
-  Errors errors;
-  auto with_groups = work;
-  with_groups.policy.groups = group_rules(prepared->inventory, hosts, errors);
-  auto programs = host_programs(prepared->inventory, hosts, errors);
-  if (!errors.empty()) return report_errors(errors);
   Desk desk(*prepared, hosts, options, with_groups);
   desk.settings.run = work.run;
   desk.set_programs(std::move(programs));

@@ -228,7 +228,8 @@ class TakenOutOfService(Repairs):
         self.assertEqual(self.called(), ["drain ct200"])
         trueup("resume", "-i", self.inventory, shown["run"]["id"])
         self.assertEqual(self.called(), ["drain ct200", "un drain ct200 verified"])
-        trueup("rollback", "-i", self.inventory, shown["run"]["id"], "--yes")
+        rolled_back = trueup("rollback", "-i", self.inventory, shown["run"]["id"], "--yes")
+        self.assertIn("before_host runs for ct200 first", rolled_back.stderr)
         self.assertEqual(self.called(), ["drain ct200", "un drain ct200 put back"])
         self.assert_unchanged("ct200")
 
