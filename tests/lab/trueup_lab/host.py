@@ -603,7 +603,9 @@ def make_read_only(host):
 FILL = """
 tops='/ /tmp /dev/shm'
 # What others let go of while we write is taken too: several rounds, until not a byte is left.
+# A probe that stays would only take its own place again.
 for round in 1 2 3 4 5 6 7 8 9 10; do
+  rm -f /.lab-probe
   for top in $tops; do
     dd if=/dev/zero of="$top/.lab-fill" bs=1M oflag=append conv=notrunc
     dd if=/dev/zero of="$top/.lab-fill" bs=1 count=4096 oflag=append conv=notrunc
