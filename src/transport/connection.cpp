@@ -51,7 +51,7 @@ Awaitable<tl::expected<void, Connection::Failure>> Connection::connect(std::stri
   for (std::size_t i = 0; i < endpoints.size(); ++i) {
     const auto& endpoint = endpoints[i];
     // An address that swallows packets must leave time for the next one.
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Watch::Clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Watch::Clock::now());
     watch_.begin(fmt::format("connecting to {} port {}", endpoint.address().to_string(), endpoint.port()),
                  left / static_cast<int>(endpoints.size() - i));
     boost::system::error_code ignored;
@@ -133,7 +133,7 @@ Awaitable<Result<void>> Connection::ready() {
 std::string Connection::last_error() const {
   char* message = nullptr;  // the session's
   libssh2_session_last_error(handle_.get(), &message, nullptr, 0);
-  return message == nullptr ? std::string("no reason given") : shorten(printable(message), 200);
+  return message == nullptr || *message == '\0' ? "no reason given" : shorten(printable(message), 200);
 }
 
 bool Connection::is_gone(long answer) {
