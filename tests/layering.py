@@ -34,6 +34,7 @@ HOMES = {
     "libssh2": ["transport"],
     "yaml-cpp/": ["load"],
     "openssl/": ["base"],
+    "zlib": ["base"],
     "jq.h": ["expr"],
     "jv.h": ["expr"],
     "CLI/": ["cli"],

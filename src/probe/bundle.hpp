@@ -26,6 +26,23 @@ struct Bundle {
   std::vector<std::string> probe_ids;  ///< in frame order
 };
 
+/// The same for many hosts: what they have in common is put together and compressed once, to a third of its size.
+class PackedBundle {
+ public:
+  /// `probes`: of one level, in their order.
+  PackedBundle(const std::vector<Probe>& probes, const std::vector<Signature>& signatures);
+
+  /// For the login shell: starts /bin/sh, which reads what input() gives. `options.lifeline` is taken as set.
+  static std::string command(const BundleOptions& options);
+  std::string input(const BundleOptions& options) const;
+  /// What a host is to be sent besides if it says that it has no gzip (`FrameReader::wants_plain`).
+  std::string plain(const BundleOptions& options) const;
+
+ private:
+  std::string text_;  // all but what differs between hosts
+  std::string packed_;
+};
+
 /// Pure. What travels back, and what the script does, stands in bundle.sh; what probes may use, in lib.sh.
 Bundle make_bundle(const std::vector<Probe>& probes, const std::vector<Signature>& signatures, ProbeLevel level,
                    const BundleOptions& options);

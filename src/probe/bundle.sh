@@ -14,6 +14,7 @@
 #   NONCE I x STATUS UPTIME WORDS  it ended: exit status; `missing` and the program; `timeout` and what was left behind;
 #                                  `stopped`, for the limit of the whole bundle passed
 #   NONCE end
+# Packed (PackedBundle), what starts this may say `NONCE plain` before: there is no gzip, the plain text is to be sent.
 
 say() { printf '%s %s\n' "$N" "$*" >&5; }
 event() { printf '%s\n' "$*" >&3; }

@@ -174,6 +174,7 @@ struct FrameReader::State {
   std::string line;
   std::vector<Heard> probes;
   bool finished = false;
+  bool wants_plain = false;
 
   void take_line(std::string_view text);
 };
@@ -186,6 +187,10 @@ void FrameReader::State::take_line(std::string_view text) {
   if (text.ends_with('\r')) text.remove_suffix(1);  // a terminal on the way
   if (text == "end") {
     finished = true;
+    return;
+  }
+  if (text == "plain") {
+    wants_plain = true;
     return;
   }
   const auto index = read_number<std::size_t>(take_word(text));
@@ -232,6 +237,8 @@ void FrameReader::feed(std::string_view bytes) {
 }
 
 bool FrameReader::is_finished() const { return state_->finished; }
+
+bool FrameReader::wants_plain() const { return state_->wants_plain; }
 
 std::vector<std::string> FrameReader::running() const {
   std::vector<std::string> ids;

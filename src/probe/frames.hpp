@@ -23,6 +23,8 @@ class FrameReader {
   void feed(std::string_view bytes);
   /// The end frame was seen: nothing more is to be waited for.
   bool is_finished() const;
+  /// The host has no gzip: it waits for the bundle's plain text.
+  bool wants_plain() const;
   /// Ids of probes that began and have not ended: what the host is busy with.
   std::vector<std::string> running() const;
   /// One output per probe, in the bundle's order. Probes without an end are `lost` with `why_lost` as detail.

@@ -257,15 +257,15 @@ class Run {
     std::optional<Escalation> escalation;
     std::optional<Error> error;
     if (host.become == Become::none || session.login() == host.become_user) {
-      error = co_await probe_level(session, task, load.together, ProbeLevel::host, escalation, by_id);
+      error = co_await probe_level(session, task, load.together, escalation, by_id);
     } else {
       escalation = Escalation{host.become, session.login(), host.become_user, options_.become_password.has_value(),
                               random_hex(8)};
-      error = co_await probe_level(session, task, load.for_host, ProbeLevel::host, escalation, by_id);
+      error = co_await probe_level(session, task, load.for_host, escalation, by_id);
       escalation.reset();
       // A refused escalation leaves the connection whole; any other error does not.
       if (!load.for_login.empty() && (!error || error->kind == ErrorKind::escalation)) {
-        auto login_error = co_await probe_level(session, task, load.for_login, ProbeLevel::login, escalation, by_id);
+        auto login_error = co_await probe_level(session, task, load.for_login, escalation, by_id);
         if (!error) error = std::move(login_error);
       }
     }
@@ -279,18 +279,18 @@ class Run {
   }
 
   Awaitable<std::optional<Error>> probe_level(Session& session, Task& task, const std::vector<Probe>& probes,
-                                              ProbeLevel level, const std::optional<Escalation>& escalation,
+                                              const std::optional<Escalation>& escalation,
                                               std::map<std::string, ProbeOutput>& by_id) {
     auto& watch = *task.watch;
     BundleOptions bundle_options;
     bundle_options.nonce = random_hex(16);
     bundle_options.tag = random_hex(8);
     bundle_options.host_limit = bundle_limit(watch.left());
-    const auto bundle = make_bundle(probes, task.call.load->signatures, level, bundle_options);
+    const auto& bundle = task.call.load->bundle_of(probes);
     FrameReader reader(probes, bundle_options.nonce);
 
     std::unique_ptr<Channel> channel;
-    auto error = co_await run_bundle(session, task, probes, bundle, escalation, reader, channel);
+    auto error = co_await run_bundle(session, task, probes, bundle, bundle_options, escalation, reader, channel);
     std::string why_lost;
     if (error) {
       *error = with_context(std::move(*error), watch.phase());
@@ -331,12 +331,13 @@ class Run {
   static std::size_t encoded_bytes(const Probe& probe) { return probe.max_bytes / 2 * 3 + 128 * 1024; }
 
   Awaitable<std::optional<Error>> run_bundle(Session& session, Task& task, const std::vector<Probe>& probes,
-                                             const Bundle& bundle,
+                                             const PackedBundle& bundle, const BundleOptions& bundle_options,
                                              const std::optional<Escalation>& escalation, FrameReader& reader,
                                              std::unique_ptr<Channel>& channel) {
     auto& watch = *task.watch;
     watch.begin("starting a shell", options_.connect_timeout);
-    auto command = escalation ? escalated_command(*escalation, bundle.command) : bundle.command;
+    auto command = PackedBundle::command(bundle_options);
+    if (escalation) command = escalated_command(*escalation, command);
     auto opened = co_await session.exec(std::move(command));
     if (!opened) co_return opened.error();
     channel = *std::move(opened);
@@ -348,15 +349,22 @@ class Run {
 
     watch.begin("probing", task.call.host_timeout.value_or(options_.host_timeout));
     const Lent<FrameReader> lent(task.reader, reader);
-    const auto written = co_await channel->write(bundle.script);
+    auto input = bundle.input(bundle_options);
+    const auto written = co_await channel->write(std::move(input));
     if (!written) co_return written.error();
+    bool is_plain = false;
     std::string errors;
-    std::size_t bytes_left = kNoiseBytes + bundle.script.size();
+    std::size_t bytes_left = kNoiseBytes;
     for (const auto& probe : probes) bytes_left += encoded_bytes(probe);
     while (!reader.is_finished()) {
       const auto chunk = co_await next_chunk(*channel, watch, bytes_left);
       if (!chunk) co_return chunk.error();
       reader.feed(chunk->output);
+      if (reader.wants_plain() && !std::exchange(is_plain, true)) {
+        auto plain = bundle.plain(bundle_options);
+        const auto also_written = co_await channel->write(std::move(plain));
+        if (!also_written) co_return also_written.error();
+      }
       errors += chunk->errors;
       if (errors.size() > kErrorsKept) errors.erase(0, errors.size() - kErrorsKept);
       if (chunk->ended && !reader.is_finished()) {
@@ -435,6 +443,12 @@ ProbeLoad::ProbeLoad(const Playbook& playbook) : signatures(playbook.signatures)
     together.push_back(probe);
     together.back().level = ProbeLevel::host;
   }
+}
+
+const PackedBundle& ProbeLoad::bundle_of(const std::vector<Probe>& probes) const {
+  auto& bundle = bundles_[&probes == &together ? 0 : &probes == &for_host ? 1 : 2];
+  if (!bundle) bundle.emplace(probes, signatures);
+  return *bundle;
 }
 
 SignalsHeld::SignalsHeld() {

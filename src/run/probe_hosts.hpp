@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/secret.hpp"
+#include "probe/bundle.hpp"
 #include "trueup/inventory.hpp"
 #include "trueup/playbook.hpp"
 #include "trueup/probing.hpp"
@@ -62,6 +64,11 @@ struct ProbeLoad {
   std::vector<std::string> order;
   std::vector<Probe> together, for_host, for_login;
   std::vector<Signature> signatures;
+  /// Of one of the three; made when first asked for.
+  const PackedBundle& bundle_of(const std::vector<Probe>& probes) const;
+
+ private:
+  mutable std::array<std::optional<PackedBundle>, 3> bundles_;
 };
 
 /// What one host is asked.

@@ -109,7 +109,7 @@ class BundleProcess {
     in_ = in[1];
     out_ = out[0];
     signal(SIGPIPE, SIG_IGN);
-    write_script(replace_all(bundle.script, "/bin/sh", shell.sh));
+    send(replace_all(bundle.script, "/bin/sh", shell.sh));
   }
   BundleProcess(const BundleProcess&) = delete;
   BundleProcess& operator=(const BundleProcess&) = delete;
@@ -140,6 +140,14 @@ class BundleProcess {
     return true;
   }
 
+  void send(std::string_view text) {
+    while (!text.empty()) {
+      const auto count = write(in_, text.data(), text.size());
+      if (count < 0) return;
+      text.remove_prefix(static_cast<std::size_t>(count));
+    }
+  }
+
   /// The connection goes: standard input ends.
   void hang_up() {
     if (in_ >= 0) close(in_);
@@ -161,14 +169,6 @@ class BundleProcess {
   const std::string& raw() const { return raw_; }
 
  private:
-  void write_script(std::string_view script) {
-    while (!script.empty()) {
-      const auto count = write(in_, script.data(), script.size());
-      if (count < 0) return;
-      script.remove_prefix(static_cast<std::size_t>(count));
-    }
-  }
-
   pid_t pid_ = -1;
   int in_ = -1;
   int out_ = -1;

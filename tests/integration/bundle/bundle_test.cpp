@@ -110,6 +110,14 @@ Run run(const Shell& shell, const std::vector<Probe>& probes, BundleOptions opti
   return result;
 }
 
+// Packed, with the tools of the shell's own PATH to unpack it.
+Bundle packed(const Shell& shell, const PackedBundle& bundle, const BundleOptions& options) {
+  constexpr std::string_view kTrusted = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
+  const auto command = PackedBundle::command(options);
+  REQUIRE(command.find(kTrusted) != command.npos);
+  return {replace_all(command, kTrusted, "PATH=" + shell.path), bundle.input(options), {}};
+}
+
 std::string told(const ProbeOutput& output) {
   return fmt::format("{} {} {}", to_string(output.status), output.exit_status, output.detail);
 }
@@ -366,6 +374,58 @@ TEST_CASE("a script that is cut on its way runs nothing", "[integration][probe]"
   }
 }
 
+TEST_CASE("a packed bundle unpacks itself, or asks for its plain text where there is no gzip", "[integration][probe]") {
+  std::vector<Probe> probes = {probe("hello", "echo hello"), probe("nonce", "echo ${N:-unset} ${s:-unset}"),
+                               probe("stdin", "cat; echo empty")};
+  const PackedBundle bundle(probes, {});
+  for (const auto& shell : shells()) {
+    CAPTURE(shell.name);
+    BundleOptions options;
+    options.nonce = kNonce;
+    options.tag = new_tag();
+    FrameReader reader(probes, kNonce);
+    BundleProcess process(shell, packed(shell, bundle, options));
+    int plain = 0;
+    process.read_until(reader, [&] {
+      if (reader.wants_plain() && plain++ == 0) process.send(replace_all(bundle.plain(options), "/bin/sh", shell.sh));
+      return reader.is_finished();
+    });
+    CHECK(reader.is_finished());
+    CHECK((plain > 0) == (shell.name == "POSIX utilities alone"));
+    CHECK(process.wait_for_end());
+    const auto outputs = reader.take("test");
+    CHECK(outputs[0].output == "hello\n");
+    CHECK(outputs[1].output == "unset unset\n");
+    CHECK(outputs[2].output == "empty\n");
+    CHECK(processes_with("TRUEUP_RUN=" + options.tag).empty());
+  }
+}
+
+TEST_CASE("a packed bundle that is cut on its way runs nothing", "[integration][probe]") {
+  const std::vector<Probe> probes = {probe("hello", "echo hello")};
+  const PackedBundle bundle(probes, {});
+  for (const auto& shell : shells()) {
+    if (shell.path != kPath) continue;
+    CAPTURE(shell.name);
+    BundleOptions options;
+    options.nonce = kNonce;
+    options.tag = new_tag();
+    const auto whole = packed(shell, bundle, options);
+    const auto least = whole.script.size() - std::string_view(kNonce).size() - 2;  // all but what gzip is to read
+    for (std::size_t size = 0; size < least; size += 1 + least / 20) {
+      CAPTURE(size);
+      auto cut = whole;
+      cut.script.resize(size);
+      FrameReader reader(probes, kNonce);
+      BundleProcess process(shell, cut);
+      process.hang_up();
+      CHECK_FALSE(process.read_until(reader, [&] { return reader.is_finished(); }));
+      CHECK(process.wait_for_end());
+      CHECK(process.raw().empty());
+    }
+  }
+}
+
 TEST_CASE("a login shell may be csh or fish", "[integration][probe]") {
   for (const std::string login : {"csh", "tcsh", "fish", "bash", "zsh"}) {
     if (!on_path(login)) {
@@ -376,6 +436,18 @@ TEST_CASE("a login shell may be csh or fish", "[integration][probe]") {
     auto result = run({login, {login, "-c"}, "/bin/sh", kPath}, {probe("hello", "echo hello")});
     CHECK(result.outputs["hello"].output == "hello\n");
     CHECK(result.left.empty());
+
+    const std::vector<Probe> probes = {probe("hello", "echo hello")};
+    BundleOptions options;
+    options.nonce = kNonce;
+    options.tag = new_tag();
+    const PackedBundle bundle(probes, {});
+    FrameReader reader(probes, kNonce);
+    BundleProcess process({login, {login, "-c"}, "/bin/sh", kPath},
+                          {PackedBundle::command(options), bundle.input(options), {}});
+    process.read_until(reader, [&] { return reader.is_finished(); });
+    CHECK(process.wait_for_end());
+    CHECK(reader.take("test")[0].output == "hello\n");
   }
 }
 

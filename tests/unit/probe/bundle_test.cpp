@@ -34,6 +34,20 @@ TEST_CASE("a bundle holds the probes of its level, and no secret in its command"
   CHECK(bundle.script.substr(bundle.script.size() - 6) == "\nmain\n");
 }
 
+TEST_CASE("a packed bundle has what differs between hosts in front of what does not", "[unit][probe][bundle]") {
+  const std::vector<Probe> probes = {probe("a"), probe("c")};
+  const PackedBundle packed(probes, {});
+  const auto input = packed.input(kOptions);
+  const auto line = input.substr(0, input.find('\n'));
+  REQUIRE(line.rfind(kOptions.nonce + " " + kOptions.tag + " 4 60 ", 0) == 0);
+  const auto size = std::stoul(line.substr(line.rfind(' ') + 1));
+  CHECK(input.substr(line.size() + 1, 2) == "\x1f\x8b");  // gzip's mark
+  CHECK(input.substr(line.size() + 1 + size) == "\n" + kOptions.nonce + "\n");
+  CHECK(packed.plain(kOptions) == make_bundle(probes, {}, ProbeLevel::host, kOptions).script);
+  CHECK(input.size() < packed.plain(kOptions).size() / 2);
+  CHECK(PackedBundle::command(kOptions).find(kOptions.nonce) == std::string::npos);
+}
+
 TEST_CASE("signatures travel only with probes that look for them", "[unit][probe][bundle]") {
   const std::vector<Signature> signatures = {{"a.b", "it's [0-9]+", "", {}}};
   CHECK(make_bundle({probe("a")}, signatures, ProbeLevel::host, kOptions).script.find("a.b\t") == std::string::npos);

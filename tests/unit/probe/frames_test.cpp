@@ -64,6 +64,15 @@ TEST_CASE("frames become outputs", "[unit][probe][frames]") {
   CHECK(told(out[2]) == "lost -1 did not begin: the bundle ended without it");
 }
 
+TEST_CASE("a host without gzip asks for plain text, with the nonce alone", "[unit][probe][frames]") {
+  FrameReader reader({probe("a")}, kNonce);
+  reader.feed("plain\n0123456789abcdef0123456789abcdef plain\n");
+  CHECK_FALSE(reader.wants_plain());
+  reader.feed(with_nonce("@ plain\n"));
+  CHECK(reader.wants_plain());
+  CHECK(told(reader.take("it went")[0]) == "lost -1 did not begin: it went");
+}
+
 TEST_CASE("every end means one status", "[unit][probe][frames]") {
   CHECK(told(one("@ 0 b 1.00\n@ 0 x 7 2.00\n")) == "failed 7 exit 7");
   CHECK(told(one("@ 0 b 1.00\n@ 0 e first\n@ 0 e the \x1b[31mlast\n@ 0 x 7 2.00\n")) ==
