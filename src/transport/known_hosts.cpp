@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/base64.hpp"
 #include "base/digest.hpp"
@@ -63,11 +64,73 @@ std::string_view take_field(std::string_view& line) {
   return field;
 }
 
+struct Line {
+  int number;
+  std::string_view text;
+};
+
+// A line with nothing but whole names, and a key that can be read: it says something of those names alone.
+bool is_plain_entry(std::string_view line) {
+  const auto names = take_field(line);
+  const auto type = take_field(line);
+  if (names.find_first_of("@|*?!") != names.npos || type.empty()) return false;
+  const auto key = base64_decode(take_field(line));
+  return key && key_type(*key) == type;
+}
+
 bool contains(const std::vector<KnownKey>& keys, std::string_view key) {
   return std::any_of(keys.begin(), keys.end(), [&](const KnownKey& known) { return known.key == key; });
 }
 
 }  // namespace
+
+class KnownHostsIndex {
+ public:
+  explicit KnownHostsIndex(std::string_view text) : size_(text.size()) {
+    int number = 0;
+    for (const auto line : split_lines(text)) {
+      ++number;
+      auto rest = trim(line);
+      if (rest.empty() || rest.starts_with('#')) continue;
+      const auto place = places_.size();
+      places_.push_back({number, static_cast<std::size_t>(line.data() - text.data()), line.size()});
+      if (!is_plain_entry(rest))
+        for_all_.push_back(place);
+      else
+        for (const auto name : split(take_field(rest), ',')) by_name_[to_lower(name)].push_back(place);
+    }
+  }
+
+  // How long the text was: it only ever grows.
+  std::size_t size() const { return size_; }
+
+  // Those of `text`, in their order, that may say something of one of two names.
+  std::vector<Line> lines_for(std::string_view text, const std::string& name, const std::string& plain) const {
+    auto chosen = for_all_;
+    const auto choose = [&](const std::string& which) {
+      const auto found = by_name_.find(which);
+      if (found != by_name_.end()) chosen.insert(chosen.end(), found->second.begin(), found->second.end());
+    };
+    choose(name);
+    if (plain != name) choose(plain);
+    std::sort(chosen.begin(), chosen.end());
+    chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+    std::vector<Line> lines;
+    for (const auto place : chosen)
+      lines.push_back({places_[place].number, text.substr(places_[place].begin, places_[place].size)});
+    return lines;
+  }
+
+ private:
+  struct Place {
+    int number;
+    std::size_t begin, size;
+  };
+  std::size_t size_;
+  std::vector<Place> places_;
+  std::unordered_map<std::string, std::vector<std::size_t>> by_name_;
+  std::vector<std::size_t> for_all_;  // patterns, hashed names, markers, and what cannot be read
+};
 
 std::string known_hosts_name(std::string_view host, std::uint16_t port) {
   return port == 22 ? to_lower(host) : fmt::format("[{}]:{}", to_lower(host), port);
@@ -79,11 +142,10 @@ KnownKeys known_keys(std::span<const KnownHostsFile> files, std::string_view hos
   const auto plain = to_lower(host);
   KnownKeys found;
   for (const auto& file : files) {
-    int number = 0;
-    for (const auto line : split_lines(file.text)) {
-      ++number;
+    if (!file.index || file.index->size() != file.text.size())
+      file.index = std::make_shared<const KnownHostsIndex>(file.text);
+    for (const auto& [number, line] : file.index->lines_for(file.text, name, plain)) {
       auto rest = trim(line);
-      if (rest.empty() || rest.starts_with('#')) continue;
       const SourcePos at{file.path, number, 0};
       const auto marker = rest.starts_with('@') ? take_field(rest) : std::string_view();
       if (marker == "@cert-authority") continue;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,10 +12,14 @@
 
 namespace trueup::ssh {
 
+class KnownHostsIndex;
+
 struct KnownHostsFile {
   std::string path;
   std::string text;
   std::string problem = {};  ///< why it could not be read; empty: it was
+  /// Of `text`, made when first looked into: a fleet's file has a line for each host, and is asked for each of them.
+  mutable std::shared_ptr<const KnownHostsIndex> index = {};
 };
 
 struct KnownKey {

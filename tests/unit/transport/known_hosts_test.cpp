@@ -43,6 +43,26 @@ TEST_CASE("a host is found by every way to write its name", "[unit][transport][k
   CHECK(judge("two.example.org", 22, "e").verdict == HostKeyVerdict::known);
 }
 
+TEST_CASE("each host of a fleet finds its line, and what is added later", "[unit][transport][known_hosts]") {
+  const auto first = data("a.pub"), second = data("b.pub");
+  const auto line_with = [](const std::string& name, const std::string& key_text) { return name + " " + key_text; };
+  KnownHostsFile file{"kh", "# a fleet\n", {}};
+  for (int host = 0; host < 300; ++host) file.text += line_with("n" + std::to_string(host), host % 2 == 0 ? first : second);
+  file.text += line_with("n*", second);
+  std::vector<KnownHostsFile> fleet = {file};
+  const auto lines_of = [&](const std::string& host) {
+    std::vector<int> lines;
+    for (const auto& known : known_keys(fleet, host, 22).keys) lines.push_back(known.at.line);
+    return lines;
+  };
+  CHECK(lines_of("n0") == std::vector<int>{2, 302});
+  CHECK(lines_of("N299") == std::vector<int>{301, 302});
+  CHECK(lines_of("n300") == std::vector<int>{302});
+  CHECK(lines_of("m0").empty());
+  fleet[0].text += line_with("m0", first);
+  CHECK(lines_of("m0") == std::vector<int>{303});
+}
+
 TEST_CASE("what is not written is not known", "[unit][transport][known_hosts]") {
   CHECK(judge("port.example.org", 22, "a").verdict == HostKeyVerdict::unknown);
   CHECK(judge("port.example.org", 2223, "a").verdict == HostKeyVerdict::unknown);
