@@ -4,18 +4,21 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -28,8 +31,9 @@
 #include "check/gather.hpp"
 
 // To the worker:   length '\n' facts (JSON text)
-// From the worker: lines. First one `error` line (JSON) for each mistake, then `ready` or `failed`. For each host: `N`
-// when check N begins, `N JSON` for each result of it, at last `done`, or `failed WHY`.
+// From the worker: lines. First one `error` line (JSON) for each mistake, then `ready` or `failed`. For each host: `N JSON`
+// for each result of check N, at last `done`, or `failed WHY`.
+// Which check is at work stands in memory that both see: a message for each would cost more than most checks do.
 
 namespace trueup {
 namespace {
@@ -58,11 +62,14 @@ std::string dump(const nlohmann::json& json) {
 // --- The worker's side
 // ------------------------------------------------------------------------------------------------
 
-// Buffered, because most checks take microseconds; flushed when a check begins, so that the other side knows which.
 class Output {
  public:
   explicit Output(int fd) : fd_(fd) {}
-  void line(std::string_view text) { (buffer_ += text) += '\n'; }
+  void line(std::string_view text) {
+    constexpr std::size_t kMostHeldBack = 64 * 1024;  // the other side counts what comes, and stops whoever says too much
+    (buffer_ += text) += '\n';
+    if (buffer_.size() > kMostHeldBack) flush();
+  }
   void flush() {
     for (std::string_view rest = buffer_; !rest.empty();) {
       const auto written = ::write(fd_, rest.data(), rest.size());
@@ -135,7 +142,29 @@ void confine(int fd, pid_t parent, std::size_t memory_bytes) {
 #endif
 }
 
-[[noreturn]] void work(int fd, const std::vector<Check>& checks, const std::vector<Fix>& fixes) {
+// A number in memory that a child of ours shares with us.
+class SharedNumber {
+ public:
+  SharedNumber()
+      : at_(::mmap(nullptr, sizeof(Number), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (at_ == MAP_FAILED) throw std::bad_alloc();
+    ::new (at_) Number(kNone);
+  }
+  ~SharedNumber() { ::munmap(at_, sizeof(Number)); }
+  SharedNumber(const SharedNumber&) = delete;
+  SharedNumber& operator=(const SharedNumber&) = delete;
+
+  static constexpr auto kNone = std::numeric_limits<std::size_t>::max();
+  using Number = std::atomic<std::size_t>;
+  static_assert(Number::is_always_lock_free);
+  Number& operator*() const { return *static_cast<Number*>(at_); }
+
+ private:
+  void* at_;
+};
+
+[[noreturn]] void work(int fd, std::atomic<std::size_t>& at_work, const std::vector<Check>& checks,
+                       const std::vector<Fix>& fixes) {
   Output output(fd);
   std::vector<Error> errors;
   const auto set = CheckSet::compile(checks, fixes, errors);
@@ -145,8 +174,10 @@ void confine(int fd, pid_t parent, std::size_t memory_bytes) {
   if (!set) ::_exit(0);
   while (const auto facts = read_facts(fd)) {
     const auto evaluated = set->evaluate(*facts, [&](std::size_t check, std::string_view result) {
-      output.line(result.empty() ? fmt::format("{}", check) : fmt::format("{} {}", check, result));
-      output.flush();
+      if (result.empty())
+        at_work = check;
+      else
+        output.line(fmt::format("{} {}", check, result));
     });
     output.line(evaluated ? std::string(kDone) : fmt::format("{} {}", kFailed, printable(evaluated.error().message)));
     output.flush();
@@ -165,7 +196,8 @@ struct CheckWorker::State {
   Limits limits;
   pid_t pid = -1;
   int fd = -1;
-  std::string buffer = {};  // received and not yet taken
+  SharedNumber at_work = {};  // the check that the worker has begun last
+  std::string buffer = {};    // received and not yet taken
   int lost = 0;             // processes that had to be ended, or ended themselves
   int lost_in_a_row = 0;    // since the last host that was judged
   std::optional<Error> broken = {};
@@ -272,7 +304,7 @@ Result<void> CheckWorker::State::launch(std::vector<Error>& errors) {
   if (pid == 0) {
     confine(line[1], parent, limits.memory_bytes);
     try {
-      work(kLine, checks, fixes);
+      work(kLine, *at_work, checks, fixes);
     } catch (...) {
       ::abort();  // no memory, mostly; nothing here may unwind into the caller's frames
     }
@@ -320,26 +352,28 @@ Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono:
     std::vector<Error> errors;
     if (auto launched = state_->launch(errors); !launched) return fail(std::move(launched).error());
   }
-  constexpr auto kNone = std::numeric_limits<std::size_t>::max();
+  constexpr auto kNone = SharedNumber::kNone;
+  *state_->at_work = kNone;
   const auto text = dump(facts);
   if (!state_->send(fmt::format("{}\n{}", text.size(), text)))
     return fail(state_->stop_at(kNone, ErrorKind::limit, state_->death()));
 
   Gatherer gatherer(state_->checks);
-  std::size_t check = kNone;
+  const auto stop_there = [&](ErrorKind kind, std::string_view what) {
+    return fail(state_->stop_at(*state_->at_work, kind, what));
+  };
   std::size_t received = 0;
   const auto deadline = std::chrono::steady_clock::now() + limit;
   for (std::string line;;) {
     const auto got = state_->next_line(line, deadline);
     if (got == State::Wait::late)
-      return fail(state_->stop_at(
-          check, ErrorKind::internal,
+      return stop_there(
+          ErrorKind::internal,
           fmt::format("was still at work when the {} for all checks of a host were over; its expressions may never end",
-                      duration_text(limit))));
-    if (got == State::Wait::closed) return fail(state_->stop_at(check, ErrorKind::internal, state_->death()));
+                      duration_text(limit)));
+    if (got == State::Wait::closed) return stop_there(ErrorKind::internal, state_->death());
     if ((received += line.size()) > state_->limits.answer_bytes)
-      return fail(state_->stop_at(check, ErrorKind::internal,
-                                  fmt::format("gives more than {}", size_text(state_->limits.answer_bytes))));
+      return stop_there(ErrorKind::internal, fmt::format("gives more than {}", size_text(state_->limits.answer_bytes)));
     if (line == kDone) {
       state_->lost_in_a_row = 0;
       return gatherer.finish();
@@ -348,13 +382,10 @@ Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono:
     std::size_t number = 0;
     const auto [end, problem] = std::from_chars(line.data(), line.data() + line.size(), number);
     const std::string_view rest(end, static_cast<std::size_t>(line.data() + line.size() - end));
-    if (problem != std::errc() || number >= state_->checks.size())
-      return fail(state_->stop_at(check, ErrorKind::malformed, "gave an answer that is none"));
-    if (rest.empty()) {
-      check = number;
-    } else if (const auto added = gatherer.add(number, rest.substr(1)); !added) {
-      return fail(state_->stop_at(check, ErrorKind::malformed, added.error().message));
-    }
+    if (problem != std::errc() || number >= state_->checks.size() || rest.empty())
+      return stop_there(ErrorKind::malformed, "gave an answer that is none");
+    if (const auto added = gatherer.add(number, rest.substr(1)); !added)
+      return fail(state_->stop_at(number, ErrorKind::malformed, added.error().message));
   }
 }
 
