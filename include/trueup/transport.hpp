@@ -85,8 +85,9 @@ class Session {
   virtual ~Session() = default;
   /// The account that commands run as.
   virtual const std::string& login() const = 0;
-  /// `command` is for the account's login shell, whichever that is.
-  virtual Awaitable<Result<std::unique_ptr<Channel>>> exec(std::string command) = 0;
+  /// `command` is for the account's login shell, whichever that is. `input` is written to it as by write(), and sent
+  /// along at once: the host's word that the command runs is awaited after that, which spares a round trip.
+  virtual Awaitable<Result<std::unique_ptr<Channel>>> exec(std::string command, std::string input = {}) = 0;
   virtual Awaitable<void> close() = 0;
 };
 

@@ -337,8 +337,11 @@ class Run {
     auto& watch = *task.watch;
     watch.begin("starting a shell", options_.connect_timeout);
     auto command = PackedBundle::command(bundle_options);
+    auto input = bundle.input(bundle_options);
     if (escalation) command = escalated_command(*escalation, command);
-    auto opened = co_await session.exec(std::move(command));
+    std::string at_once;
+    if (!escalation) at_once.swap(input);
+    auto opened = co_await session.exec(std::move(command), std::move(at_once));
     if (!opened) co_return opened.error();
     channel = *std::move(opened);
     if (escalation) {
@@ -349,7 +352,6 @@ class Run {
 
     watch.begin("probing", task.call.host_timeout.value_or(options_.host_timeout));
     const Lent<FrameReader> lent(task.reader, reader);
-    auto input = bundle.input(bundle_options);
     const auto written = co_await channel->write(std::move(input));
     if (!written) co_return written.error();
     bool is_plain = false;

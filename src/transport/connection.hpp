@@ -53,6 +53,20 @@ class Connection {
       if (!is_ready) co_return fail(is_ready.error());
     }
   }
+  /// Makes one libssh2 call that asks something of the host until the question is sent, and gives EAGAIN: until_done()
+  /// then waits for the answer, and meanwhile other calls may be made that keep their state elsewhere (in the channel).
+  /// Gives anything else where the answer is there already, and the call must not be made again.
+  template <class Call>
+  Awaitable<Result<long>> until_sent(Call call) {
+    for (;;) {
+      if (watch_.over()) co_return fail(*watch_.over());
+      const auto answer = static_cast<long>(call());
+      const bool is_sent = (libssh2_session_block_directions(handle_.get()) & LIBSSH2_SESSION_BLOCK_OUTBOUND) == 0;
+      if (answer != LIBSSH2_ERROR_EAGAIN || is_sent) co_return answer;
+      auto is_ready = co_await ready();
+      if (!is_ready) co_return fail(is_ready.error());
+    }
+  }
   /// Waits until the socket is ready for what the last call lacked.
   Awaitable<Result<void>> ready();
 

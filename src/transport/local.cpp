@@ -170,7 +170,7 @@ class LocalSession final : public Session {
 
   const std::string& login() const override { return login_; }
 
-  Awaitable<Result<std::unique_ptr<Channel>>> exec(std::string command) override {
+  Awaitable<Result<std::unique_ptr<Channel>>> exec(std::string command, std::string input) override {
     auto in = make_pipe(), out = make_pipe(), err = make_pipe();
     for (const auto* pipe : {&in, &out, &err})
       if (!*pipe) co_return fail(pipe->error());
@@ -179,8 +179,11 @@ class LocalSession final : public Session {
     asio::posix::stream_descriptor any(co_await asio::this_coro::executor, epoll);
     const auto pid = spawn_shell(std::move(command), in->reading, out->writing, err->writing);
     if (!pid) co_return fail(pid.error());
-    co_return std::make_unique<LocalChannel>(watch_, std::move(any), *pid, std::move(in->writing),
-                                             std::move(out->reading), std::move(err->reading));
+    auto channel = std::make_unique<LocalChannel>(watch_, std::move(any), *pid, std::move(in->writing),
+                                                  std::move(out->reading), std::move(err->reading));
+    const auto written = co_await channel->write(std::move(input));
+    if (!written) co_return fail(written.error());
+    co_return channel;
   }
 
   Awaitable<void> close() override { co_return; }

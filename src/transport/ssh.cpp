@@ -98,7 +98,7 @@ class SshSession final : public Session {
 
   const std::string& login() const override { return login_; }
 
-  Awaitable<Result<std::unique_ptr<Channel>>> exec(std::string command) override {
+  Awaitable<Result<std::unique_ptr<Channel>>> exec(std::string command, std::string input) override {
     LIBSSH2_SESSION* const handle = connection_->handle();
     LIBSSH2_CHANNEL* opened = nullptr;
     const auto open = [handle, &opened] {
@@ -112,7 +112,13 @@ class SshSession final : public Session {
     const auto start = [opened, &command] {
       return libssh2_channel_process_startup(opened, "exec", 4, command.data(), static_cast<unsigned>(command.size()));
     };
-    answer = co_await connection_->until_done(start);
+    answer = co_await connection_->until_sent(start);
+    if (!answer) co_return fail(answer.error());
+    if (*answer == 0 || *answer == LIBSSH2_ERROR_EAGAIN) {
+      const auto written = co_await channel->write(std::move(input));
+      if (!written) co_return fail(written.error());
+    }
+    if (*answer == LIBSSH2_ERROR_EAGAIN) answer = co_await connection_->until_done(start);
     if (!answer) co_return fail(answer.error());
     if (*answer != 0) co_return fail(refused(*answer, "the host runs no command for this account"));
     co_return channel;

@@ -75,7 +75,8 @@ bool Visitor::drive() {
   }
   if ((ssh_get_status(session_) & (SSH_CLOSED | SSH_CLOSED_ERROR)) != 0) return false;
   if (struck_) {
-    if (wants_write()) ssh_blocking_flush(session_, 100);
+    // What was said before the blow arrives: at once, on loopback, if this process gets to run.
+    if (wants_write()) ssh_blocking_flush(session_, 10'000);
     return strike();
   }
   return true;

@@ -110,7 +110,7 @@ class FloodingTransport final : public Transport {
   struct Flood final : Session {
     explicit Flood(std::size_t bytes) : bytes_(bytes) {}
     const std::string& login() const override { return login_; }
-    Awaitable<Result<std::unique_ptr<Channel>>> exec(std::string) override {
+    Awaitable<Result<std::unique_ptr<Channel>>> exec(std::string, std::string) override {
       co_return std::make_unique<Talk>(bytes_);
     }
     Awaitable<void> close() override { co_return; }
