@@ -72,8 +72,7 @@ Bundle make_bundle(const std::vector<Probe>& probes, const std::vector<Signature
                    const BundleOptions& options) {
   Bundle bundle;
   bundle.command = start_of(options) + " -s";  // read alike by sh, csh and fish
-  bundle.script =
-      head_of(options) + body_of(probes_at(probes, level), signatures, options.lifeline, bundle.probe_ids);
+  bundle.script = head_of(options) + body_of(probes_at(probes, level), signatures, options.lifeline, bundle.probe_ids);
   return bundle;
 }
 
@@ -86,8 +85,8 @@ PackedBundle::PackedBundle(const std::vector<Probe>& probes, const std::vector<S
 // input ::= nonce ' ' tag ' ' workers ' ' limit ' ' size '\n' gzip-of-that-size '\n' nonce '\n'
 //
 // gzip and head are looked for where root alone decides, whatever PATH the login has. Where they are not, what was
-// compressed is passed over, up to the line with the nonce, with nothing but the shell's own `read`. gzip checks what it
-// unpacks, so that a text that was cut runs nothing. Neither quotes nor newlines, backslashes or exclamation marks
+// compressed is passed over, up to the line with the nonce, with nothing but the shell's own `read`. gzip checks what
+// it unpacks, so that a text that was cut runs nothing. Neither quotes nor newlines, backslashes or exclamation marks
 // within: csh and fish have ideas of their own about those.
 std::string PackedBundle::command(const BundleOptions& options) {
   return start_of(options) +

@@ -31,9 +31,9 @@
 #include "check/gather.hpp"
 
 // To the worker:   length '\n' facts (JSON text)
-// From the worker: lines. First one `error` line (JSON) for each mistake, then `ready` or `failed`. For each host: `N JSON`
-// for each result of check N, at last `done`, or `failed WHY`.
-// Which check is at work stands in memory that both see: a message for each would cost more than most checks do.
+// From the worker: lines. First one `error` line (JSON) for each mistake, then `ready` or `failed`. For each host: `N
+// JSON` for each result of check N, at last `done`, or `failed WHY`. Which check is at work stands in memory that both
+// see: a message for each would cost more than most checks do.
 
 namespace trueup {
 namespace {
@@ -66,7 +66,7 @@ class Output {
  public:
   explicit Output(int fd) : fd_(fd) {}
   void line(std::string_view text) {
-    constexpr std::size_t kMostHeldBack = 64 * 1024;  // the other side counts what comes, and stops whoever says too much
+    constexpr std::size_t kMostHeldBack = 64 * 1024;  // the other side counts, and stops whoever says too much
     (buffer_ += text) += '\n';
     if (buffer_.size() > kMostHeldBack) flush();
   }
@@ -145,8 +145,7 @@ void confine(int fd, pid_t parent, std::size_t memory_bytes) {
 // A number in memory that a child of ours shares with us.
 class SharedNumber {
  public:
-  SharedNumber()
-      : at_(::mmap(nullptr, sizeof(Number), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+  SharedNumber() : at_(::mmap(nullptr, sizeof(Number), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
     if (at_ == MAP_FAILED) throw std::bad_alloc();
     ::new (at_) Number(kNone);
   }

@@ -152,15 +152,14 @@ class Login {
   }
 
   Awaitable<Result<long>> try_file(const KeyFile& file) {
-    // Without it libssh2 finds the public key out, and OpenSSL 3 tries all its decoders for that: most of a login's CPU.
+    // Without it libssh2 finds the public key out, and OpenSSL 3 tries all its decoders for that.
     const auto public_key =
         file.key.empty() ? std::string() : fmt::format("{} {}", key_type(file.key), base64_encode(file.key));
     const auto call = [this, &file, &public_key] {
       const auto text = file.text.reveal();
-      return libssh2_userauth_publickey_frommemory(connection_.handle(), credentials_.user.c_str(),
-                                                   credentials_.user.size(),
-                                                   public_key.empty() ? nullptr : public_key.data(), public_key.size(),
-                                                   text.data(), text.size(), nullptr);
+      return libssh2_userauth_publickey_frommemory(
+          connection_.handle(), credentials_.user.c_str(), credentials_.user.size(),
+          public_key.empty() ? nullptr : public_key.data(), public_key.size(), text.data(), text.size(), nullptr);
     };
     auto answer = co_await connection_.until_done(call);
     if (answer && *answer < 0) {

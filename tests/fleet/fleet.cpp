@@ -1,12 +1,13 @@
-// A fleet that is not there: an SSH server that plays thousands of hosts on loopback, healthy ones and others. The address
-// that is connected to tells the host: 127.1.0.0 + N is host N.
+// A fleet that is not there: an SSH server that plays thousands of hosts on loopback, healthy ones and others. The
+// address that is connected to tells the host: 127.1.0.0 + N is host N.
 //
 // usage: trueup_fleet DIRECTORY [WORKERS [MILLISECONDS]]
 //
-// DIRECTORY holds host_key, other_host_key, user_key.pub (OpenSSH), answers/ (recorded outputs of the probe script; host N
-// gives number N % count) and perhaps faults (lines `N FAULT`, see fault.hpp). MILLISECONDS pass from the first word of an
-// answer to the last. Prints `ready PORT CLOSED SILENT`: the port it serves, one that refuses, one that never answers a
-// connection. Ends at the end of standard input, and says then how many connections and whole answers there were.
+// DIRECTORY holds host_key, other_host_key, user_key.pub (OpenSSH), answers/ (recorded outputs of the probe script;
+// host N gives number N % count) and perhaps faults (lines `N FAULT`, see fault.hpp). MILLISECONDS pass from the first
+// word of an answer to the last. Prints `ready PORT CLOSED SILENT`: the port it serves, one that refuses, one that
+// never answers a connection. Ends at the end of standard input, and says then how many connections and whole answers
+// there were.
 
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -31,9 +32,9 @@
 #include <set>
 #include <span>
 #include <stdexcept>
-#include <system_error>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 

@@ -23,8 +23,8 @@ struct World {
   ssh_bind right_key = nullptr;
   ssh_bind wrong_key = nullptr;
   ssh_key user_key = nullptr;
-  std::vector<Answer> answers;           ///< host I gives number I % size
-  std::chrono::milliseconds lasts{0};    ///< from the first piece of an answer to the last
+  std::vector<Answer> answers;         ///< host I gives number I % size
+  std::chrono::milliseconds lasts{0};  ///< from the first piece of an answer to the last
 };
 
 /// One connection to one of the hosts: an SSH server of libssh, driven by whoever has its socket watched.

@@ -1,5 +1,5 @@
-"""A fleet of two hundred in which hosts fail in every way and phase: each is named with what happened and where; all others
-are audited as if nothing were wrong. The hosts are simulated (tests/fleet)."""
+"""A fleet of two hundred in which hosts fail in every way and phase: each is named with what happened and where; all
+others are audited as if nothing were wrong. The hosts are simulated (tests/fleet)."""
 import os
 import sys
 import unittest

@@ -1,4 +1,4 @@
-"""A fleet of simulated hosts (tests/fleet): what they answer, what is wrong with them, and the inventory that lists them."""
+"""A fleet of simulated hosts (tests/fleet): what they answer, what is wrong with them, and their inventory."""
 import base64
 import contextlib
 import json
@@ -18,7 +18,7 @@ ABSENT = "221"  # the status with which a probe says so
 
 class Fleet(contextlib.AbstractContextManager):
     """`count` hosts, `sim00001` and on. `faults`: number of a host -> a fault of tests/fleet/fault.hpp, `refuse` or
-    `silent`. Host N answers as recording N % len(recordings). `lasts`: milliseconds from an answer's begin to its end."""
+    `silent`. Host N answers as recording N % len(recordings), over `lasts` milliseconds."""
 
     def __init__(self, trueup, program, count, faults=None, recordings=("ct201",), workers=1, lasts=0):
         self.trueup, self.program, self.count, self.faults = trueup, program, count, faults or {}
@@ -129,8 +129,8 @@ def record(trueup, output):
 
 
 def write_answers(trueup, recordings, directory):
-    """Recordings as this program's bundle would frame them: its probes in its order, whatever the recording's. A probe that
-    is newer than the recording finds nothing."""
+    """Recordings as this program's bundle would frame them: its probes in its order, whatever the recording's. A probe
+    that is newer than the recording finds nothing."""
     head = re.search(r"'trueup-output 1 [0-9a-f]{32} (\S+) (\d+)'", probe_script(trueup))
     head = f"trueup-output 1 {NONCE} {head.group(1)} {head.group(2)}\n"
     ids = probe_ids(trueup, f"{head}{NONCE} end\n")

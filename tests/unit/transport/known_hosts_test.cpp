@@ -47,7 +47,8 @@ TEST_CASE("each host of a fleet finds its line, and what is added later", "[unit
   const auto first = data("a.pub"), second = data("b.pub");
   const auto line_with = [](const std::string& name, const std::string& key_text) { return name + " " + key_text; };
   KnownHostsFile file{"kh", "# a fleet\n", {}};
-  for (int host = 0; host < 300; ++host) file.text += line_with("n" + std::to_string(host), host % 2 == 0 ? first : second);
+  for (int host = 0; host < 300; ++host)
+    file.text += line_with("n" + std::to_string(host), host % 2 == 0 ? first : second);
   file.text += line_with("n*", second);
   std::vector<KnownHostsFile> fleet = {file};
   const auto lines_of = [&](const std::string& host) {
