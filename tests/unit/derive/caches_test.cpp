@@ -67,7 +67,7 @@ json module(const char* kind, const char* path, json more = {}) {
 
 }  // namespace
 
-TEST_CASE("what keys hold cannot be stale; what is older than its package is a leftover", "[unit][derive][caches]") {
+TEST_CASE("what keys hold cannot be stale, and what is older than its package is a leftover", "[unit][derive][caches]") {
   auto facts = host();
   add_package(facts, "vllm", "0.14.1");
   add_package(facts, "deep-gemm", "2.1.1");

@@ -109,7 +109,7 @@ TEST_CASE("a connection that is lost is asked for again, and what began is not g
   CHECK(work.result().outcome == WorkOutcome::verified);
 }
 
-TEST_CASE("what was not sent did not begin; what is lost for good is at work", "[unit][run][apply]") {
+TEST_CASE("what was not sent did not begin, and what is lost for good is at work", "[unit][run][apply]") {
   Stage stage;
   auto unreached = stage.work(Goal::apply);
   unreached.begin(stage.now);
