@@ -9,30 +9,11 @@
 #include "base/digest.hpp"
 #include "base/text.hpp"
 #include "transport/fingerprint.hpp"
+#include "transport/patterns.hpp"
 #include "transport/wire.hpp"
 
 namespace trueup::ssh {
 namespace {
-
-// `*` and `?` only: brackets are part of names here ([host]:port).
-bool matches_wildcards(std::string_view pattern, std::string_view name) {
-  std::size_t p = 0, n = 0, star = pattern.npos, star_name = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      star_name = n;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p;
-      ++n;
-    } else if (star != pattern.npos) {
-      p = star + 1;
-      n = ++star_name;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == pattern.npos;
-}
 
 // hashed ::= '|1|' base64(salt) '|' base64(HMAC-SHA1(salt, name))
 bool matches_hash(std::string_view field, std::string_view name) {
@@ -43,18 +24,8 @@ bool matches_hash(std::string_view field, std::string_view name) {
   return salt && hash && hmac_sha1(*salt, name) == *hash;
 }
 
-// patterns ::= ['!'] pattern (',' ['!'] pattern)*      A negated pattern that matches outweighs all others.
 bool matches_names(std::string_view field, std::string_view name) {
-  if (field.starts_with('|')) return matches_hash(field, name);
-  bool matched = false;
-  for (auto pattern : split(field, ',')) {
-    const bool negated = pattern.starts_with('!');
-    if (negated) pattern.remove_prefix(1);
-    if (pattern.empty() || !matches_wildcards(to_lower(pattern), name)) continue;
-    if (negated) return false;
-    matched = true;
-  }
-  return matched;
+  return field.starts_with('|') ? matches_hash(field, name) : matches_pattern_list(to_lower(field), name);
 }
 
 std::string_view take_field(std::string_view& line) {
@@ -148,8 +119,11 @@ KnownKeys known_keys(std::span<const KnownHostsFile> files, std::string_view hos
       auto rest = trim(line);
       const SourcePos at{file.path, number, 0};
       const auto marker = rest.starts_with('@') ? take_field(rest) : std::string_view();
-      if (marker == "@cert-authority") continue;
       const auto names = take_field(rest);
+      if (marker == "@cert-authority") {
+        if (matches_names(names, name) || (port != 22 && matches_names(names, plain))) found.authorities.push_back(at);
+        continue;
+      }
       const auto type = take_field(rest);
       const auto key = base64_decode(take_field(rest));
       if (!key || type.empty() || key_type(*key) != type || (!marker.empty() && marker != "@revoked")) {
@@ -178,14 +152,18 @@ JudgedHostKey judge_host_key(const KnownKeys& known, std::string_view key) {
 }
 
 Error host_key_error(const JudgedHostKey& judged, const KnownKeys& known, std::span<const KnownHostsFile> files,
-                     std::string_view host, std::uint16_t port, std::string_view key) {
-  const auto name = known_hosts_name(host, port);
+                     std::string_view host, std::uint16_t port, std::string_view key, std::string_view alias,
+                     bool direct) {
+  const auto name = alias.empty() ? known_hosts_name(host, port) : known_hosts_name(alias, 22);
   const auto type = key_type(key);
   const auto shown = fmt::format("{} {}", printable(type), fingerprint(key));
   const auto keyscan_type = type.starts_with("ecdsa") ? "ecdsa" : type == "ssh-rsa" ? "rsa" : "ed25519";
-  const auto file = files.empty() ? std::string("~/.ssh/known_hosts") : files.front().path;
+  const auto real = std::find_if(files.begin(), files.end(), [](const auto& each) { return each.path != "/dev/null"; });
+  const auto file = real == files.end() ? std::string("~/.ssh/known_hosts") : real->path;
   const auto to_add =
-      fmt::format("ssh-keyscan -t {} -p {} {} >> {}", keyscan_type, port, shell_quote(host), shell_quote(file));
+      direct && alias.empty()
+          ? fmt::format("ssh-keyscan -t {} -p {} {} >> {}", keyscan_type, port, shell_quote(host), shell_quote(file))
+          : fmt::format("echo {} >> {}", shell_quote(trim(known_hosts_line(name, key, {}))), shell_quote(file));
   const auto error = [&](std::string message, std::string hint) {
     return Error{ErrorKind::host_key,
                  std::move(message),
@@ -218,11 +196,23 @@ Error host_key_error(const JudgedHostKey& judged, const KnownKeys& known, std::s
   for (const auto& each : files)
     read.push_back(each.problem.empty() ? each.path : fmt::format("{} ({})", each.path, each.problem));
   auto message = fmt::format("the key of {} is not known: {}; looked in {}", name, shown, join(read, ", "));
+  if (!known.authorities.empty()) {
+    message += fmt::format("; {} trusts a certificate authority for it", to_string(known.authorities.front()));
+    return error(
+        std::move(message),
+        fmt::format("libssh2 cannot check certificates of hosts; make the host's plain key known: {}", to_add));
+  }
   if (!known.unreadable.empty())
     message += fmt::format("; {} is no known_hosts line", to_string(known.unreadable.front()));
   return error(std::move(message), fmt::format("compare the fingerprint with the host's own (ssh-keygen -lf "
                                                "/etc/ssh/ssh_host_{}_key.pub), then: {}",
                                                keyscan_type, to_add));
+}
+
+std::string known_hosts_line(std::string_view name, std::string_view key, std::string_view salt) {
+  const auto shown = salt.empty() ? std::string(name)
+                                  : fmt::format("|1|{}|{}", base64_encode(salt), base64_encode(hmac_sha1(salt, name)));
+  return fmt::format("{} {} {}\n", shown, key_type(key), base64_encode(key));
 }
 
 std::vector<std::string> order_host_key_algorithms(const std::vector<std::string>& supported, const KnownKeys& known) {

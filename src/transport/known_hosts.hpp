@@ -36,10 +36,11 @@ struct KnownKeys {
   std::vector<KnownKey> any_port;     ///< for the plain name, where the port is not 22: good only to confirm a key
   std::vector<KnownKey> revoked;      ///< `@revoked`
   std::vector<SourcePos> unreadable;  ///< lines that are neither comment nor entry
+  std::vector<SourcePos> authorities;  ///< `@cert-authority` for this name: certificates are not what we can check
 };
 
 /// Keys of `host` (name or address, as it is connected to) in `files`, in their order. Format: sshd(8),
-/// "SSH_KNOWN_HOSTS FILE FORMAT". Lines with `@cert-authority` are passed over: we cannot check certificates.
+/// "SSH_KNOWN_HOSTS FILE FORMAT".
 KnownKeys known_keys(std::span<const KnownHostsFile> files, std::string_view host, std::uint16_t port);
 
 enum class HostKeyVerdict {
@@ -59,13 +60,17 @@ struct JudgedHostKey {
 JudgedHostKey judge_host_key(const KnownKeys& known, std::string_view key);
 
 /// What to tell of a `key` that was judged anything but known: both fingerprints, file and line, what was read, what to
-/// do.
+/// do. `alias`: the name that was looked up instead; `direct`: ssh-keyscan reaches the host from here.
 Error host_key_error(const JudgedHostKey& judged, const KnownKeys& known, std::span<const KnownHostsFile> files,
-                     std::string_view host, std::uint16_t port, std::string_view key);
+                     std::string_view host, std::uint16_t port, std::string_view key, std::string_view alias = {},
+                     bool direct = true);
 
 /// `supported` host key algorithms with those first whose keys are known, so that a host with several keys shows the
 /// one we can check. Certificate algorithms are left out.
 std::vector<std::string> order_host_key_algorithms(const std::vector<std::string>& supported, const KnownKeys& known);
+
+/// The line that makes `key` known for `name`, which is hidden behind `salt` (20 bytes) unless that is empty.
+std::string known_hosts_line(std::string_view name, std::string_view key, std::string_view salt);
 
 /// `host`, or `[host]:port` where the port is not 22: the name in known_hosts.
 std::string known_hosts_name(std::string_view host, std::uint16_t port);

@@ -141,3 +141,39 @@ TEST_CASE("each refusal names fingerprints, file and line, and what to do", "[un
   CHECK(to_string(refusal("plain.example.org", 22, "r")) ==
         "kh:7: the key of plain.example.org is revoked: ssh-ed25519 " + fingerprint(key("r")));
 }
+
+TEST_CASE("a line that is written for a key makes it known, hidden or not", "[unit][transport][known_hosts]") {
+  const auto port = GENERATE(std::uint16_t{22}, std::uint16_t{2222});
+  const auto salt = GENERATE(std::string(), std::string(20, 's'));
+  const auto name = known_hosts_name("GPU1.example.com", port);
+  const auto line = known_hosts_line(name, key("a"), salt);
+  CHECK((line.find("gpu1") == line.npos) == !salt.empty());
+  const std::vector<KnownHostsFile> files = {{"kh", line, {}}};
+  CHECK(judge_host_key(known_keys(files, "gpu1.example.com", port), key("a")).verdict == HostKeyVerdict::known);
+  CHECK(judge_host_key(known_keys(files, "gpu2.example.com", port), key("a")).verdict == HostKeyVerdict::unknown);
+}
+
+TEST_CASE("an authority that vouches for a host is named, and not taken for its key",
+          "[unit][transport][known_hosts]") {
+  const std::vector<KnownHostsFile> files = {{"kh", "@cert-authority *.example.com,!b.* " + data("a.pub"), {}}};
+  const auto known = known_keys(files, "a.example.com", 22);
+  CHECK(known.authorities == std::vector<SourcePos>{{"kh", 1, 0}});
+  CHECK(judge_host_key(known, key("a")).verdict == HostKeyVerdict::unknown);
+  CHECK(known_keys(files, "b.example.com", 22).authorities.empty());
+  const auto error = host_key_error(judge_host_key(known, key("a")), known, files, "a.example.com", 22, key("a"));
+  CHECK_THAT(error.message, ContainsSubstring("kh:1 trusts a certificate authority for it"));
+}
+
+TEST_CASE("the way to make a key known asks the host only where it is reached directly",
+          "[unit][transport][known_hosts]") {
+  const std::vector<KnownHostsFile> files = {{"/dev/null", "", {}}, {"kh", "", {}}};
+  const auto known = known_keys(files, "gpu1", 22);
+  const auto judged = judge_host_key(known, key("a"));
+  const auto direct = host_key_error(judged, known, files, "gpu1", 2222, key("a"));
+  CHECK_THAT(direct.hint, ContainsSubstring("-p 2222 gpu1 >> kh"));
+  const auto behind = host_key_error(judged, known, files, "gpu1", 2222, key("a"), "", false);
+  CHECK_THAT(behind.hint, ContainsSubstring("echo '[gpu1]:2222 " + key_type(key("a")) + " "));
+  const auto alias = host_key_error(judged, known, files, "gpu1", 2222, key("a"), "fleet");
+  CHECK_THAT(alias.hint, ContainsSubstring("echo 'fleet " + key_type(key("a")) + " "));
+  CHECK_THAT(alias.message, ContainsSubstring("the key of fleet is not known"));
+}
