@@ -312,7 +312,7 @@ void HostSettings::override_with(const HostSettings& nearer) {
 
 void HostSettings::apply_to(Host& host) const {
   host.address = address.value_or(host.name);
-  host.port = port.value_or(host.port);
+  host.port = port.value_or(0);
   host.user = user;
   host.keys = keys.value_or(host.keys);
   host.known_hosts = known_hosts.value_or(host.known_hosts);

@@ -168,6 +168,7 @@ Result<std::vector<Host>> select_hosts(const Inventory& inventory, std::string_v
 Inventory local_inventory() {
   Host host;
   host.name = host.address = "localhost";
+  host.port = 0;
   host.transport = TransportKind::local;
   Inventory inventory;
   inventory.vars[host.name] = nlohmann::json::object();

@@ -67,6 +67,10 @@ class Login {
     }
     for (const auto& file : files_) {
       if (is_in_agent(file.key)) continue;
+      if (file.is_public) {
+        not_tried_.push_back(fmt::format("{} is a public key, and the agent does not have it", file.path));
+        continue;
+      }
       if (file.encrypted) {
         not_tried_.push_back(fmt::format("{} is encrypted and not in the agent", file.path));
         continue;
@@ -111,9 +115,10 @@ class Login {
       co_return;
     }
     agent_keys_ = *std::move(keys);
-    std::stable_partition(agent_keys_.begin(), agent_keys_.end(), [this](const AgentKey& key) {
+    const auto others = std::stable_partition(agent_keys_.begin(), agent_keys_.end(), [this](const AgentKey& key) {
       return std::any_of(files_.begin(), files_.end(), [&](const KeyFile& file) { return file.key == key.key; });
     });
+    if (credentials_.only_these) agent_keys_.erase(others, agent_keys_.end());
   }
 
   bool is_in_agent(const std::string& key) const {

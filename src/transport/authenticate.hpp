@@ -13,6 +13,7 @@ struct Credentials {
   std::vector<std::string> keys;  ///< private key files
   bool keys_are_default = false;  ///< missing ones are not worth a word
   std::string agent_socket;       ///< empty: no agent
+  bool only_these = false;        ///< of the agent's keys those alone that `keys` has too
 };
 
 /// Logs in by public key: the agent's keys first, those of `keys` foremost among them, then the key files. Errors:

@@ -31,6 +31,15 @@ Error connect_error(const std::string& name, const tcp::endpoint& endpoint, cons
   return failure;
 }
 
+boost::system::error_code bind_to(tcp::socket& socket, const tcp::endpoint& to, const std::string& from) {
+  boost::system::error_code error;
+  if (from.empty()) return error;
+  const auto address = asio::ip::make_address(from, error);
+  if (!error) socket.open(to.protocol(), error);
+  if (!error) socket.bind({address, 0}, error);
+  return error;
+}
+
 }  // namespace
 
 Connection::Connection(asio::any_io_executor executor, Watch& watch)
@@ -41,10 +50,23 @@ Connection::Connection(asio::any_io_executor executor, Watch& watch)
 
 Connection::~Connection() {
   if (socket_.is_open()) ::shutdown(socket_.native_handle(), SHUT_RDWR);
+  if (carrier_) carrier_->end_use();
+}
+
+void Connection::adopt(Descriptor socket, std::shared_ptr<Carrier> carrier) {
+  carrier_ = std::move(carrier);
+  if (carrier_) carrier_->begin_use(socket_.get_executor());
+  socket_.assign(asio::generic::stream_protocol(AF_UNIX, 0), socket.release());
+}
+
+Connection::Parts Connection::release() {
+  if (carrier_) carrier_->end_use();
+  return {std::move(carrier_), Descriptor(socket_.release()), std::move(handle_)};
 }
 
 Awaitable<tl::expected<void, Connection::Failure>> Connection::connect(std::string name,
                                                                        std::vector<tcp::endpoint> endpoints,
+                                                                       std::string from,
                                                                        std::chrono::milliseconds limit) {
   const auto deadline = Watch::Clock::now() + limit;
   Failure last{{ErrorKind::unreachable, fmt::format("'{}' has no address", name)}};
@@ -55,8 +77,12 @@ Awaitable<tl::expected<void, Connection::Failure>> Connection::connect(std::stri
     watch_.begin(fmt::format("connecting to {} port {}", endpoint.address().to_string(), endpoint.port()),
                  left / static_cast<int>(endpoints.size() - i));
     boost::system::error_code ignored;
-    socket_.close(ignored);
-    const auto [error] = co_await socket_.async_connect(endpoint, use_tuple);
+    tcp::socket socket(socket_.get_executor());
+    if (const auto bound = bind_to(socket, endpoint, from); bound) {
+      last = {{ErrorKind::unreachable, fmt::format("cannot connect from '{}': {}", from, bound.message())}};
+      continue;
+    }
+    const auto [error] = co_await socket.async_connect(endpoint, use_tuple);
     if (watch_.is_final()) co_return tl::unexpected(Failure{*watch_.over()});
     if (watch_.over()) {
       last = {*watch_.over()};
@@ -65,7 +91,8 @@ Awaitable<tl::expected<void, Connection::Failure>> Connection::connect(std::stri
       last = {connect_error(name, endpoint, error),
               error == asio::error::connection_reset ? ConnectFailure::dropped : ConnectFailure::lasting};
     } else {
-      socket_.set_option(tcp::no_delay(true), ignored);
+      socket.set_option(tcp::no_delay(true), ignored);
+      socket_ = std::move(socket);
       co_return tl::expected<void, Failure>();
     }
   }
@@ -122,11 +149,11 @@ std::string Connection::host_key() const {
 
 Awaitable<Result<void>> Connection::ready() {
   const int blocked = libssh2_session_block_directions(handle_.get());
-  const auto event = (blocked & LIBSSH2_SESSION_BLOCK_OUTBOUND) != 0 ? tcp::socket::wait_write : tcp::socket::wait_read;
+  const auto event = (blocked & LIBSSH2_SESSION_BLOCK_OUTBOUND) != 0 ? socket_.wait_write : socket_.wait_read;
   if (watch_.over()) co_return fail(*watch_.over());
   const auto [error] = co_await socket_.async_wait(event, use_tuple);
   if (watch_.over()) co_return fail(*watch_.over());
-  if (error) co_return fail(ErrorKind::unreachable, fmt::format("the connection was cut: {}", error.message()));
+  if (error) co_return fail(ErrorKind::unreachable, fmt::format("{}: {}", cut(), error.message()));
   co_return Result<void>();
 }
 
@@ -134,6 +161,17 @@ std::string Connection::last_error() const {
   char* message = nullptr;  // the session's
   libssh2_session_last_error(handle_.get(), &message, nullptr, 0);
   return message == nullptr || *message == '\0' ? "no reason given" : shorten(printable(message), 200);
+}
+
+std::string Connection::cut() const {
+  const auto story = carrier_ ? carrier_->story() : std::string();
+  return story.empty() ? "the connection was cut" : fmt::format("the connection was cut ({})", story);
+}
+
+Awaitable<void> Connection::close_carrier() {
+  if (!carrier_) co_return;
+  ::shutdown(socket_.native_handle(), SHUT_RDWR);
+  co_await carrier_->close(watch_);
 }
 
 bool Connection::is_gone(long answer) {
@@ -144,7 +182,7 @@ bool Connection::is_gone(long answer) {
 Error Connection::failure(long answer, std::string_view what) const {
   if (is_gone(answer))
     return {ErrorKind::unreachable,
-            "the connection was cut",
+            cut(),
             {},
             {},
             "the host or its sshd may have gone down, or something between us; run again to see"};

@@ -2,19 +2,35 @@
 
 #include <libssh2.h>
 
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "transport/descriptor.hpp"
 #include "transport/retry.hpp"
 #include "trueup/transport.hpp"
 
 namespace trueup::ssh {
 
-/// A TCP connection with a libssh2 session on it, before and after the login. libssh2 works without blocking: a call
-/// that answers EAGAIN is made again, unchanged, once the socket is ready, so one operation at a time.
+/// What a connection runs through where that is not TCP of our own: a program, a tunnel of a bastion.
+class Carrier {
+ public:
+  virtual ~Carrier() = default;
+  /// What is to be known of it when the connection fails: "ended with status 1 and said: ...". Empty: nothing.
+  virtual std::string story() = 0;
+  /// Gives it a moment to come to its end, after which story() may have more to tell.
+  virtual Awaitable<void> settle() { co_return; }
+  virtual Awaitable<void> close(Watch& watch) = 0;
+  /// From now on somebody waits for what it carries, on that event loop; until end_use(), as often as this was called.
+  virtual void begin_use(boost::asio::any_io_executor) {}
+  virtual void end_use() {}
+};
+
+/// A stream with a libssh2 session on it, before and after the login. libssh2 works without blocking: a call that
+/// answers EAGAIN is made again, unchanged, once the socket is ready, so one operation at a time.
 class Connection {
  public:
   Connection(boost::asio::any_io_executor executor, Watch& watch);
@@ -27,10 +43,16 @@ class Connection {
     Error error;
     ConnectFailure what = ConnectFailure::lasting;
   };
-  /// Tries all addresses of `name`, each in a phase of its own and for its share of `limit`.
+  /// Tries all addresses of `name`, each in a phase of its own and for its share of `limit`. `from`: the address to
+  /// bind to; empty: any.
   Awaitable<tl::expected<void, Failure>> connect(std::string name,
                                                  std::vector<boost::asio::ip::tcp::endpoint> endpoints,
-                                                 std::chrono::milliseconds limit);
+                                                 std::string from, std::chrono::milliseconds limit);
+  /// Takes a stream that something else made instead; `carrier` is kept for as long as it is used.
+  void adopt(Descriptor socket, std::shared_ptr<Carrier> carrier);
+  Carrier* carrier() const { return carrier_.get(); }
+  /// Ends what the connection runs through; it is of no use afterwards.
+  Awaitable<void> close_carrier();
   /// Banner and key exchange; host keys are asked for in the order of `host_key_algorithms(supported)`.
   Awaitable<tl::expected<void, Failure>> handshake();
   std::vector<std::string> supported_host_key_algorithms() const;
@@ -40,6 +62,18 @@ class Connection {
 
   LIBSSH2_SESSION* handle() const { return handle_.get(); }
   Watch& watch() const { return watch_; }
+
+  struct Free {
+    void operator()(LIBSSH2_SESSION* session) const { libssh2_session_free(session); }
+  };
+  using Handle = std::unique_ptr<LIBSSH2_SESSION, Free>;
+  /// All of it, without the event loop; this is of no use afterwards.
+  struct Parts {
+    std::shared_ptr<Carrier> carrier;
+    Descriptor socket;
+    Handle handle;
+  };
+  Parts release();
 
   /// Makes one libssh2 call until it stops answering EAGAIN and gives what it answered then. Errors: the connection is
   /// gone or the watch is over; then the call may be half done.
@@ -77,12 +111,11 @@ class Connection {
   static bool is_gone(long answer);
 
  private:
-  struct Free {
-    void operator()(LIBSSH2_SESSION* session) const { libssh2_session_free(session); }
-  };
+  std::string cut() const;
 
-  boost::asio::ip::tcp::socket socket_;  // before the handle, so that the handle goes first
-  std::unique_ptr<LIBSSH2_SESSION, Free> handle_;
+  std::shared_ptr<Carrier> carrier_;
+  boost::asio::generic::stream_protocol::socket socket_;  // before the handle, so that the handle goes first
+  Handle handle_;
   Watch& watch_;
 };
 

@@ -22,6 +22,8 @@ class Descriptor {
   int get() const { return fd_; }
   bool is_open() const { return fd_ >= 0; }
   void reset();
+  /// The number, which somebody else closes from now on.
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;

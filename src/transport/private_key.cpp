@@ -64,27 +64,37 @@ std::string parse_public_key(std::string_view text) {
   return key && key_type(*key) == fields[0] ? *key : std::string();
 }
 
+namespace {
+
+// Empty: no file, or no public key in it.
+std::string read_public_key(const std::string& path) {
+  const auto file = open_file(path);
+  const auto text = file ? read_to_end(*file, kMaxKeyFileBytes) : Result<std::string>();
+  return text ? parse_public_key(*text) : std::string();
+}
+
+}  // namespace
+
 Result<KeyFile> load_key_file(const std::string& path) {
   const auto file = open_file(path);
+  if (!file && file.error().kind == ErrorKind::not_found)
+    if (auto key = read_public_key(path + ".pub"); !key.empty()) return KeyFile{path, Secret(""), false, key, true};
   if (!file) return fail(named(file.error(), path));
   struct stat status {};
   if (::fstat(file->get(), &status) != 0) return fail(named({ErrorKind::io, system_text(errno)}, path));
+  auto text = read_to_end(*file, kMaxKeyFileBytes);
+  if (!text) return fail(named(text.error(), path));
+  if (auto key = parse_public_key(*text); !key.empty()) return KeyFile{path, Secret(""), false, key, true};
   if (status.st_uid == ::geteuid() && (status.st_mode & 077U) != 0)
     return fail(Error{ErrorKind::io,
                       fmt::format("key '{}' can be read by others (mode {:04o})", path, status.st_mode & 07777U),
                       {},
                       {},
                       fmt::format("chmod 600 {}", shell_quote(path))});
-  auto text = read_to_end(*file, kMaxKeyFileBytes);
-  if (!text) return fail(named(text.error(), path));
   const auto info = inspect_private_key(*text);
   if (!info) return fail(ErrorKind::malformed, fmt::format("cannot use key '{}': {}", path, info.error().message));
   KeyFile key{path, Secret(std::move(*text)), info->encrypted, info->key};
-  if (key.key.empty()) {
-    const auto public_file = open_file(path + ".pub");
-    const auto public_text = public_file ? read_to_end(*public_file, kMaxKeyFileBytes) : Result<std::string>();
-    if (public_text) key.key = parse_public_key(*public_text);
-  }
+  if (key.key.empty()) key.key = read_public_key(path + ".pub");
   return key;
 }
 

@@ -25,10 +25,11 @@ struct KeyFile {
   Secret text;
   bool encrypted = false;
   std::string key;  ///< public key in wire format, from the file or from PATH.pub; empty: not known
+  bool is_public = false;  ///< only that is there: it says which of the agent's keys is meant
 };
 
-/// Reads `path`. Errors, each naming the path: not_found; io (unreadable, or others may read it, which ssh(1) refuses
-/// as well); malformed.
+/// Reads `path`, or where that is missing PATH.pub. Errors, each naming the path: not_found; io (unreadable, or others
+/// may read it, which ssh(1) refuses as well); malformed.
 Result<KeyFile> load_key_file(const std::string& path);
 
 }  // namespace trueup::ssh

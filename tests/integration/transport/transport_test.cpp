@@ -20,6 +20,7 @@
 #include <sstream>
 #include <thread>
 
+#include "integration/transport/conversation.hpp"
 #include "integration/transport/sshd.hpp"
 #include "support/catch.hpp"
 #include "transport/local.hpp"
@@ -31,66 +32,6 @@ using namespace std::chrono_literals;
 namespace asio = boost::asio;
 
 namespace {
-
-struct Outcome {
-  std::optional<Error> error;  // with the phase as context
-  std::string output, errors;
-  std::optional<int> status;
-};
-
-// Connects, runs one command, writes `input`, reads to the end.
-Awaitable<Outcome> converse(Transport& transport, const Host& host, std::string command, std::string input,
-                            std::function<void(const std::string&)> on_output, asio::cancellation_signal& signal) {
-  co_await asio::this_coro::throw_if_cancelled(false);
-  Watch watch(co_await asio::this_coro::executor, signal, 20s);
-  Outcome outcome;
-  auto session = co_await transport.connect(host, watch);
-  if (!session) {
-    outcome.error = with_context(session.error(), watch.phase());
-    co_return outcome;
-  }
-  watch.begin("running", 10s);
-  auto channel = co_await (*session)->exec(command);
-  if (!channel) {
-    outcome.error = channel.error();
-    co_return outcome;
-  }
-  const auto written = co_await (*channel)->write(input);
-  if (!written) outcome.error = written.error();
-  while (!outcome.error) {
-    const auto chunk = co_await (*channel)->read();
-    if (!chunk) {
-      outcome.error = with_context(chunk.error(), watch.phase());
-      break;
-    }
-    outcome.output += chunk->output;
-    outcome.errors += chunk->errors;
-    if (on_output) on_output(outcome.output);
-    if (chunk->ended) break;
-  }
-  watch.begin_closing(2s);
-  co_await (*channel)->close();
-  outcome.status = (*channel)->exit_status();
-  co_await (*session)->close();
-  co_return outcome;
-}
-
-Outcome run_on(Transport& transport, const Host& host, const std::string& command, const std::string& input = "",
-               std::function<void(const std::string&)> on_output = {}) {
-  asio::cancellation_signal signal;
-  asio::io_context context(1);
-  Outcome result;
-  std::exception_ptr thrown;
-  const auto done = [&](std::exception_ptr exception, Outcome outcome) {
-    thrown = exception;
-    result = std::move(outcome);
-  };
-  asio::co_spawn(context, converse(transport, host, command, input, std::move(on_output), signal),
-                 asio::bind_cancellation_slot(signal.slot(), done));
-  context.run();
-  if (thrown) std::rethrow_exception(thrown);
-  return result;
-}
 
 Host host_of(const Sshd& sshd) {
   Host host;
@@ -108,12 +49,6 @@ Outcome run_ssh(const Host& host, const std::string& command, const std::string&
                 std::chrono::milliseconds timeout = 5s) {
   SshTransport transport({"nobody", "", std::move(agent), timeout});
   return run_on(transport, host, command, input, std::move(on_output));
-}
-
-bool can_run() {
-  const auto why = why_no_sshd();
-  if (!why.empty()) std::cout << "skipped: " << why << std::endl;
-  return why.empty();
 }
 
 // Listens on loopback; `serve` gets each connection.

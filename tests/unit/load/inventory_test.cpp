@@ -76,7 +76,7 @@ std::string list_of(const std::vector<std::string>& names) { return join(names, 
 std::string render(const Inventory& inventory, const Host& host) {
   auto line = host.name;
   if (host.address != host.name) line += " address=" + host.address;
-  if (host.port != 22) line += fmt::format(" port={}", host.port);
+  if (host.port != 0) line += fmt::format(" port={}", host.port);
   if (host.user) line += " user=" + *host.user;
   if (!host.keys.empty()) line += " key=" + list_of(host.keys);
   if (!host.known_hosts.empty()) line += " known_hosts=" + list_of(host.known_hosts);
