@@ -57,6 +57,14 @@ void add_stored(CLI::App& command, Options& options) {
 void add_connection_options(CLI::App& command, Options& options) {
   command.add_option("-u,--user", options.user, "log in as this account")->check(not_empty);
   command.add_option("--private-key", options.private_key, "log in with this key file")->check(not_empty);
+  command
+      .add_option("-F,--ssh-config", options.ssh_config,
+                  "read this ssh_config instead of ~/.ssh/config and /etc/ssh/ssh_config; 'none': no such file")
+      ->type_name("FILE")
+      ->check(not_empty);
+  command.add_option("-J,--jump", options.jump, "reach hosts through this one, or several as a,b; instead of ProxyJump")
+      ->type_name("[USER@]HOST[:PORT]")
+      ->check(not_empty);
   command.add_flag("-b,--become", options.become, "become root with sudo");
   command.add_flag("-K,--ask-become-pass", options.ask_become_password, "ask for the sudo password");
   command.add_option("--become-password-file", options.become_password_file, "file with the sudo password, mode 0600");
@@ -64,12 +72,17 @@ void add_connection_options(CLI::App& command, Options& options) {
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   add_duration(command, "--connect-timeout", options.connect_timeout, "limit of each step of a connection")
-      ->default_str(duration_text(options.connect_timeout));
+      ->default_str("ssh_config's ConnectTimeout, else 10 s");
   add_duration(command, "--host-timeout", options.host_timeout, "limit of everything on one host")
       ->default_str(duration_text(options.host_timeout));
   add_duration(command, "--deadline", options.deadline, "limit of the whole run");
   command.add_flag("-v,--verbose", options.verbosity, "show more");
   command.add_flag("-q,--quiet", options.quiet, "no progress");
+}
+
+void add_accept_new_host_keys(CLI::App& command, Options& options) {
+  command.add_flag("--accept-new-host-keys", options.accept_new_host_keys,
+                   "trust the key of a host that known_hosts has none of, and write it down");
 }
 
 void add_report_options(CLI::App& command, Options& options) {

@@ -17,6 +17,8 @@ void add_deep(CLI::App& command, Options& options);
 void add_tags(CLI::App& command, Options& options);
 void add_stored(CLI::App& command, Options& options);
 void add_connection_options(CLI::App& command, Options& options);
+/// For commands that change nothing on hosts.
+void add_accept_new_host_keys(CLI::App& command, Options& options);
 void add_report_options(CLI::App& command, Options& options);
 
 /// `into`: a duration, or an optional one.

@@ -54,9 +54,10 @@ std::optional<Prepared> prepare(const Options& options, int& status) {
     return std::nullopt;
   }
   if (is_offline(options)) return Prepared{*std::move(auditor), std::move(hosts), {}, std::move(stored), {}, {}};
-  auto probing = probing_options(options);
-  if (!probing) {
-    status = report_errors({probing.error()});
+  auto probing = probing_options(options, hosts, errors);
+  if (!probing) errors.push_back(probing.error());
+  if (!errors.empty()) {
+    status = report_errors(errors);
     return std::nullopt;
   }
   return Prepared{*std::move(auditor), std::move(hosts), *std::move(probing), {}, std::move(inventory),

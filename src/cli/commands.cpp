@@ -147,7 +147,7 @@ int inventory_list(const Options& options) {
   for (const auto& host : *hosts) {
     const auto where = host.refused.contains("address")             ? std::string("(address not usable)")
                        : host.transport == TransportKind::local ? std::string("local")
-                                                                 : fmt::format("{}:{}", host.address, host.port);
+                                                                 : fmt::format("{}:{}", host.address, host.port == 0 ? 22 : host.port);
     fmt::print("{}  {}{}{}\n", host.name, where, host.groups.empty() ? "" : "  ", join(host.groups, ","));
   }
   return 0;
@@ -196,6 +196,7 @@ int run_command_line(int argc, char** argv) {
   add_deep(*audit_command, options);
   add_tags(*audit_command, options);
   add_connection_options(*audit_command, options);
+  add_accept_new_host_keys(*audit_command, options);
   add_report_options(*audit_command, options);
   add_no_store(*audit_command, options);
   audit_command->callback([&] { status = audit(options); });

@@ -36,11 +36,14 @@ struct Options {
   std::vector<std::string> fixes;        ///< plan: no fixes but these
   std::string user;
   std::string private_key;
+  std::string ssh_config;  ///< file instead of ssh's own two; `none`: no file; empty: those
+  std::string jump;        ///< hops of ProxyJump, instead of ssh_config's
+  bool accept_new_host_keys = false;
   bool become = false;
   bool ask_become_password = false;
   std::string become_password_file;
   std::size_t forks = 50;
-  std::chrono::milliseconds connect_timeout{10'000};
+  std::optional<std::chrono::milliseconds> connect_timeout;  ///< absent: ssh_config's, else 10 s
   std::chrono::milliseconds host_timeout{60'000};
   std::optional<std::chrono::milliseconds> deadline;
   std::vector<Output> outputs = {{"table", ""}};

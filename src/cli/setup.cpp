@@ -20,6 +20,9 @@
 #include "load/playbook.hpp"
 #include "plan/fixes.hpp"
 #include "run/exec_inventory.hpp"
+#include "run/ssh_options.hpp"
+#include "transport/config_files.hpp"
+#include "trueup/report.hpp"
 
 namespace trueup {
 namespace {
@@ -186,15 +189,59 @@ Result<std::string> read_input(const std::string& path) {
   return path == "-" ? read_standard_input() : ControllerDisk().read(path);
 }
 
-Result<ProbingOptions> probing_options(const Options& options) {
+namespace {
+
+void load_ssh_config_for(const std::vector<Host>& hosts, const Options& options, ProbingOptions& probing,
+                         Errors& errors) {
+  const auto is_ssh = [](const Host& host) { return host.transport == TransportKind::ssh; };
+  if (std::none_of(hosts.begin(), hosts.end(), is_ssh)) return;
+  Errors mistakes;
+  probing.ssh_config =
+      std::make_shared<ssh::SshConfig>(ssh::load_ssh_config(options.ssh_config, probing.home, mistakes));
+  if (!mistakes.empty() && mistakes.back().hint.empty())
+    mistakes.back().hint = "ssh refuses such a file too; -F none goes without";
+  errors.insert(errors.end(), mistakes.begin(), mistakes.end());
+  if (const auto hops = options.jump.empty() ? std::vector<ssh::Hop>() : ssh::parse_hops(options.jump); !hops)
+    errors.push_back(Error{ErrorKind::usage, fmt::format("--jump: {}", hops.error().message), {}, {}, {}});
+  if (!errors.empty()) return;
+  // A line is told once, with the hosts that it concerns.
+  std::vector<std::pair<ssh::ConfigNote, std::vector<std::string>>> notes;
+  std::map<std::string, std::size_t> index;
+  std::size_t reached = 0;
+  const auto ssh = ssh_options(probing);
+  for (const auto& host : hosts) {
+    if (!is_ssh(host)) continue;
+    ++reached;
+    for (auto& note : ssh_notes(host, ssh)) {
+      const auto [at, is_new] = index.emplace(to_string(note.at), notes.size());
+      if (is_new) notes.push_back({std::move(note), {}});
+      auto& names = notes[at->second].second;
+      if (names.empty() || names.back() != host.name) names.push_back(host.name);
+    }
+  }
+  for (const auto& [note, names] : notes) {
+    const auto whom =
+        names.size() == reached ? std::string() : fmt::format(" (for {})", shorten(fold_hosts(names), 100));
+    fmt::print(stderr, "note: {}: {}{}\n", printable(to_string(note.at)), printable(note.text), printable(whom));
+  }
+}
+
+}  // namespace
+
+Result<ProbingOptions> probing_options(const Options& options, const std::vector<Host>& hosts, Errors& errors) {
   const auto account = own_account();
   ProbingOptions probing;
   probing.forks = options.forks;
-  probing.connect_timeout = options.connect_timeout;
+  probing.connect_timeout = options.connect_timeout.value_or(probing.connect_timeout);
+  probing.connect_timeout_given = options.connect_timeout.has_value();
   probing.host_timeout = options.host_timeout;
   probing.deadline = options.deadline;
   probing.default_user = account.name;
   probing.home = account.home;
+  probing.jump = options.jump;
+  probing.accept_new_host_keys = options.accept_new_host_keys;
+  probing.note = [](const std::string& note) { fmt::print(stderr, "note: {}\n", printable(note)); };
+  load_ssh_config_for(hosts, options, probing, errors);
   if (!options.become_password_file.empty()) {
     struct stat status {};
     if (stat(options.become_password_file.c_str(), &status) == 0 && (status.st_mode & 077U) != 0)

@@ -41,6 +41,7 @@ std::vector<Host> selected_hosts(const Options& options, const Inventory& invent
 /// The file at `path`, or standard input where that is `-`.
 Result<std::string> read_input(const std::string& path);
 
-Result<ProbingOptions> probing_options(const Options& options);
+/// How `hosts` are reached: limits, passwords, ssh_config with what it asks for in vain told as notes.
+Result<ProbingOptions> probing_options(const Options& options, const std::vector<Host>& hosts, Errors& errors);
 
 }  // namespace trueup

@@ -29,6 +29,7 @@
 #include "probe/bundle.hpp"
 #include "probe/frames.hpp"
 #include "run/probe_hosts_over.hpp"
+#include "run/ssh_options.hpp"
 #include "transport/escalation.hpp"
 #include "transport/local.hpp"
 #include "transport/ssh.hpp"
@@ -484,13 +485,23 @@ std::optional<Error> probe_hosts_over(const TransportFor& transport_for, const s
   return call_hosts_over(transport_for, hosts, std::vector<Call>(hosts.size(), call), options, on_answer, on_progress);
 }
 
+SshOptions ssh_options(const ProbingOptions& options) {
+  const char* const agent = std::getenv("SSH_AUTH_SOCK");
+  SshOptions ssh{options.default_user, options.home, agent == nullptr ? "" : agent, options.connect_timeout};
+  ssh.connect_timeout_wins = options.connect_timeout_given;
+  ssh.config = options.ssh_config;
+  ssh.jump = options.jump;
+  ssh.accept_new_host_keys = options.accept_new_host_keys;
+  ssh.note = options.note;
+  return ssh;
+}
+
 namespace {
 
 // The transports that hosts are reached by.
 class Transports {
  public:
-  explicit Transports(const ProbingOptions& options)
-      : ssh_({options.default_user, options.home, agent_socket(), options.connect_timeout}) {}
+  explicit Transports(const ProbingOptions& options) : ssh_(ssh_options(options)) {}
   TransportFor by_host() {
     return [this](const Host& host) -> Transport& {
       if (host.transport == TransportKind::local) return local_;
@@ -499,10 +510,6 @@ class Transports {
   }
 
  private:
-  static std::string agent_socket() {
-    const char* const socket = std::getenv("SSH_AUTH_SOCK");
-    return socket == nullptr ? "" : socket;
-  }
   SshTransport ssh_;
   LocalTransport local_;
 };

@@ -19,6 +19,10 @@
 
 namespace trueup {
 
+namespace ssh {
+class SshConfig;
+}
+
 struct ProbingOptions {
   std::size_t forks = 50;                         ///< hosts in flight
   std::chrono::milliseconds connect_timeout{10'000};  ///< TCP, handshake and authentication, each
@@ -26,6 +30,11 @@ struct ProbingOptions {
   std::optional<std::chrono::milliseconds> deadline;  ///< of the whole run
   std::string default_user;                       ///< where the inventory names none
   std::string home;                               ///< the controller user's, for default keys and known_hosts
+  std::shared_ptr<const ssh::SshConfig> ssh_config;  ///< null: none
+  std::string jump;                               ///< hops instead of ssh_config's ProxyJump; empty: its own
+  bool connect_timeout_given = false;             ///< connect_timeout outweighs ssh_config's
+  bool accept_new_host_keys = false;              ///< only for runs that change nothing
+  std::function<void(const std::string&)> note;   ///< told while it runs, for people
   std::optional<Secret> become_password;
 };
 
