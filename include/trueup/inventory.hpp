@@ -28,11 +28,11 @@ struct DeclaredConsumer {
 /// One host, with everything that groups and defaults give it already applied.
 struct Host {
   std::string name;                         ///< as the inventory calls it; unique; never begins with '-'
-  std::string address;                      ///< name or address to connect to
-  std::uint16_t port = 22;
-  std::optional<std::string> user;          ///< absent: the user who runs trueup
-  std::vector<std::string> keys;            ///< private key files, tried in this order after the agent's
-  std::vector<std::string> known_hosts;     ///< files; empty: ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts
+  std::string address;                      ///< name or address to connect to; ssh_config may have another one for it
+  std::uint16_t port = 22;                  ///< 0: ssh_config's, else 22
+  std::optional<std::string> user;          ///< absent: ssh_config's, else the user who runs trueup
+  std::vector<std::string> keys;            ///< private key files, after the agent's; empty: ssh_config's, else the usual
+  std::vector<std::string> known_hosts;     ///< files; empty: those of ssh_config, else the usual ones
   Become become = Become::none;
   std::string become_user = "root";
   TransportKind transport = TransportKind::ssh;
