@@ -31,7 +31,7 @@ struct Host {
   std::string address;                      ///< name or address to connect to; ssh_config may have another one for it
   std::uint16_t port = 22;                  ///< 0: ssh_config's, else 22
   std::optional<std::string> user;          ///< absent: ssh_config's, else the user who runs trueup
-  std::vector<std::string> keys;            ///< private key files, after the agent's; empty: ssh_config's, else the usual
+  std::vector<std::string> keys;            ///< private key files; empty: ssh_config's, else the usual ones
   std::vector<std::string> known_hosts;     ///< files; empty: those of ssh_config, else the usual ones
   Become become = Become::none;
   std::string become_user = "root";

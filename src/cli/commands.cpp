@@ -145,9 +145,10 @@ int inventory_list(const Options& options) {
   const auto hosts = select_hosts(inventory, options.limit);
   if (!hosts) return report_errors({hosts.error()});
   for (const auto& host : *hosts) {
+    const auto port = host.port == 0 ? 22 : host.port;
     const auto where = host.refused.contains("address")             ? std::string("(address not usable)")
                        : host.transport == TransportKind::local ? std::string("local")
-                                                                 : fmt::format("{}:{}", host.address, host.port == 0 ? 22 : host.port);
+                                                                 : fmt::format("{}:{}", host.address, port);
     fmt::print("{}  {}{}{}\n", host.name, where, host.groups.empty() ? "" : "  ", join(host.groups, ","));
   }
   return 0;

@@ -1,4 +1,4 @@
-"""Whose `ssh HOST` works needs to configure nothing: hosts that only ~/.ssh/config knows, with a real sshd on loopback."""
+"""Whose `ssh HOST` works needs to configure nothing: hosts of ~/.ssh/config, with a real sshd on loopback."""
 import os
 import pathlib
 import socket
