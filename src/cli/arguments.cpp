@@ -72,8 +72,8 @@ void add_connection_options(CLI::App& command, Options& options) {
   command.add_flag("-q,--quiet", options.quiet, "no progress");
 }
 
-void add_report_options(CLI::App& command, Options& options) {
-  add_format(command, options);
+void add_report_options(CLI::App& command, Options& options, const std::vector<std::string>& formats) {
+  add_format(command, options, formats);
   const auto take_severity = [&options](const std::string& name) {
     for (const auto severity : {Severity::info, Severity::warning, Severity::error})
       if (to_string(severity) == name) options.fail_on = severity;

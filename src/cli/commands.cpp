@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -19,6 +20,7 @@
 #include "cli/stored.hpp"
 #include "cli/terminal.hpp"
 #include "probe/standalone.hpp"
+#include "trueup/report_formats.hpp"
 
 #ifndef TRUEUP_VERSION
 #error "the build defines TRUEUP_VERSION"
@@ -27,6 +29,21 @@
 namespace trueup {
 namespace {
 
+/// The formats that `audit` has.
+std::vector<std::string> audit_formats() {
+  std::vector<std::string> names = {"table", "json"};
+  for (const auto& format : pipeline_formats()) names.emplace_back(format.name);
+  return names;
+}
+
+std::string render_pipeline(const RunReport& report, const Prepared& prepared, std::string_view name) {
+  std::vector<std::string> checks;
+  for (const auto& check : prepared.auditor.playbook.checks) checks.push_back(check.id);
+  for (const auto& format : pipeline_formats())
+    if (format.name == name) return format.render(report, checks);
+  throw std::logic_error(fmt::format("no format '{}'", name));
+}
+
 int audit(const Options& options) {
   int status = 0;
   const auto prepared = prepare(options, status);
@@ -34,7 +51,8 @@ int audit(const Options& options) {
   const auto report = run_audit(*prepared, options);
   const int exit = write_outputs(report, options,
                                  {[&](const TableOptions& table) { return render_table(report, table); },
-                                  [&] { return render_json(report); }},
+                                  [&] { return render_json(report); },
+                                  [&](std::string_view format) { return render_pipeline(report, *prepared, format); }},
                                  exit_status(report));
   remember(options, record_of(report, exit));
   return exit;
@@ -195,7 +213,7 @@ int run_command_line(int argc, char** argv) {
   add_deep(*audit_command, options);
   add_tags(*audit_command, options);
   add_connection_options(*audit_command, options);
-  add_report_options(*audit_command, options);
+  add_report_options(*audit_command, options, audit_formats());
   add_no_store(*audit_command, options);
   audit_command->callback([&] { status = audit(options); });
 
