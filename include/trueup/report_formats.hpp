@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,9 +12,16 @@
 
 namespace trueup {
 
+/// What GitHub takes of the summary of one step, in bytes.
+inline constexpr std::size_t kStepSummaryBytes = 1U << 20U;
+
 /// JUnit XML: a suite for each host, and in it a case for each of `checks` (ids; all that were looked for), whether it was
 /// evaluated or not, so that a case has a history. Fails or errs exactly where the exit status would not be 0.
 std::string render_junit(const RunReport& report, const std::vector<std::string>& checks);
+
+/// GitHub's Markdown: counts, root causes with their evidence folded, what was not looked at. At most `most_bytes` (but no
+/// fewer than some 4 KiB), and says what was left out.
+std::string render_markdown(const RunReport& report, std::size_t most_bytes = kStepSummaryBytes);
 
 struct PipelineFormat {
   std::string_view name;  ///< of `--format`

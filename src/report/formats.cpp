@@ -6,8 +6,9 @@ namespace trueup {
 
 std::span<const PipelineFormat> pipeline_formats() {
   using Checks = std::vector<std::string>;
-  static constexpr std::array<PipelineFormat, 1> kFormats = {{
+  static constexpr std::array<PipelineFormat, 2> kFormats = {{
       {"junit", render_junit},
+      {"markdown", [](const RunReport& report, const Checks&) { return render_markdown(report); }},
   }};
   return kFormats;
 }
