@@ -23,6 +23,10 @@ std::string render_junit(const RunReport& report, const std::vector<std::string>
 /// fewer than some 4 KiB), and says what was left out.
 std::string render_markdown(const RunReport& report, std::size_t most_bytes = kStepSummaryBytes);
 
+/// Workflow commands of GitHub Actions: an annotation for each finding at or above `--fail-on` and for what was not looked
+/// at, equal ones of many hosts as one.
+std::string render_github(const RunReport& report);
+
 struct PipelineFormat {
   std::string_view name;  ///< of `--format`
   std::string (*render)(const RunReport& report, const std::vector<std::string>& checks);

@@ -17,6 +17,7 @@
 #include "cli/output.hpp"
 #include "cli/plan_command.hpp"
 #include "cli/setup.hpp"
+#include "cli/step_summary.hpp"
 #include "cli/stored.hpp"
 #include "cli/terminal.hpp"
 #include "probe/standalone.hpp"
@@ -44,16 +45,26 @@ std::string render_pipeline(const RunReport& report, const Prepared& prepared, s
   throw std::logic_error(fmt::format("no format '{}'", name));
 }
 
+Result<void> summarize_step(const RunReport& report, const Options& options) {
+  const bool is_wanted = std::any_of(options.outputs.begin(), options.outputs.end(),
+                                     [](const Output& output) { return output.format == "github"; });
+  return is_wanted ? append_step_summary(report) : Result<void>();
+}
+
 int audit(const Options& options) {
   int status = 0;
   const auto prepared = prepare(options, status);
   if (!prepared) return status;
   const auto report = run_audit(*prepared, options);
-  const int exit = write_outputs(report, options,
+  int exit = write_outputs(report, options,
                                  {[&](const TableOptions& table) { return render_table(report, table); },
                                   [&] { return render_json(report); },
                                   [&](std::string_view format) { return render_pipeline(report, *prepared, format); }},
                                  exit_status(report));
+  if (const auto appended = summarize_step(report, options); !appended) {
+    print_error(appended.error());
+    if (exit != kInterrupted) exit = kToolFailed;
+  }
   remember(options, record_of(report, exit));
   return exit;
 }

@@ -102,6 +102,13 @@ Counts counts_of(const RunReport& report) {
   return counts;
 }
 
+std::string totals(const Counts& counts) {
+  return fmt::format("{} ({} failing, {} not reached, {} incomplete, {} clean); {}, {}, {}; {} not evaluated",
+                     count(counts.hosts, "host"), counts.failing, counts.unreachable, counts.incomplete, counts.clean,
+                     count(counts.errors, "error"), count(counts.warnings, "warning"), count(counts.infos, "info"),
+                     count(counts.not_evaluated, "check"));
+}
+
 std::string count(std::size_t number, std::string_view thing) {
   return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
 }

@@ -57,6 +57,9 @@ struct Counts {
 Counts counts_of(const RunReport& report);
 Counts counts_of(const HostReport& host, Severity fail_on);
 
+/// In one line, whatever there is none of included: `2 hosts (1 failing, 0 not reached, ...), ...`.
+std::string totals(const Counts& counts);
+
 /// `1 host`, `2 hosts`.
 std::string count(std::size_t number, std::string_view thing);
 
