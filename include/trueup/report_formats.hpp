@@ -27,6 +27,9 @@ std::string render_markdown(const RunReport& report, std::size_t most_bytes = kS
 /// at, equal ones of many hosts as one.
 std::string render_github(const RunReport& report);
 
+/// A JSON object on each line: hosts, their findings, and a summary at the end. Plain ASCII.
+std::string render_ndjson(const RunReport& report);
+
 struct PipelineFormat {
   std::string_view name;  ///< of `--format`
   std::string (*render)(const RunReport& report, const std::vector<std::string>& checks);
