@@ -15,28 +15,26 @@
 namespace trueup {
 namespace {
 
-/// Text for XML 1.0, in an element or a quoted attribute: one line, markup escaped, and what XML cannot carry or a
-/// reader would not see (C0, C1, bidi, zero-width, U+FFFE, U+FFFF, bytes that are not UTF-8) as visible escapes.
+/// Text for XML 1.0, in an element or a quoted attribute: one line, markup escaped; what XML cannot carry or a reader
+/// would not see (C0, C1, bidi, zero-width, noncharacters, bytes that are not UTF-8) is visible escapes.
 std::string xml(std::string_view text) {
   std::string safe;
-  const auto visible = printable(text);
-  safe.reserve(visible.size());
-  for (std::size_t i = 0; i < visible.size(); ++i) {
-    const auto rest = std::string_view(visible).substr(i);
-    const bool is_refused = rest.starts_with("\xef\xbf\xbe") || rest.starts_with("\xef\xbf\xbf");
-    if (is_refused) {
-      safe += rest[2] == '\xbe' ? "\\ufffe" : "\\uffff";
-      i += 2;
-    } else if (rest.front() == '<') {
-      safe += "&lt;";
-    } else if (rest.front() == '>') {
-      safe += "&gt;";
-    } else if (rest.front() == '&') {
-      safe += "&amp;";
-    } else if (rest.front() == '"') {
-      safe += "&quot;";
-    } else {
-      safe += rest.front();
+  for (const char c : printable(text)) {
+    switch (c) {
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '&':
+        safe += "&amp;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      default:
+        safe += c;
     }
   }
   return safe;
