@@ -136,11 +136,12 @@ Decoded decode_utf8(std::string_view text) {
   return {code, length};
 }
 
-// Characters that move, hide or reorder what follows (Unicode "Cf" in practice, and the line separators).
+// Characters that move, hide or reorder what follows (Unicode "Cf" in practice, and the line separators), and what is no
+// character: XML cannot carry U+FFFE and U+FFFF, and no reader shows them.
 bool is_deceptive(std::uint32_t code) {
   return code == 0xad || code == 0x61c || (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
          (code >= 0x2060 && code <= 0x206f) || code == 0xfeff || (code >= 0xfff9 && code <= 0xfffb) ||
-         (code >= 0xe0000 && code <= 0xe007f);
+         (code >= 0xe0000 && code <= 0xe007f) || (code & 0xfffeU) == 0xfffeU;
 }
 
 }  // namespace

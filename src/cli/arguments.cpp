@@ -85,8 +85,8 @@ void add_accept_new_host_keys(CLI::App& command, Options& options) {
                    "trust the key of a host that known_hosts has none of, and write it down");
 }
 
-void add_report_options(CLI::App& command, Options& options) {
-  add_format(command, options);
+void add_report_options(CLI::App& command, Options& options, const std::vector<std::string>& formats) {
+  add_format(command, options, formats);
   const auto take_severity = [&options](const std::string& name) {
     for (const auto severity : {Severity::info, Severity::warning, Severity::error})
       if (to_string(severity) == name) options.fail_on = severity;

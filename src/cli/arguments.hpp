@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "base/units.hpp"
 #include "cli/options.hpp"
@@ -19,7 +20,9 @@ void add_stored(CLI::App& command, Options& options);
 void add_connection_options(CLI::App& command, Options& options);
 /// For commands that change nothing on hosts.
 void add_accept_new_host_keys(CLI::App& command, Options& options);
-void add_report_options(CLI::App& command, Options& options);
+/// `formats`: of `--format`.
+void add_report_options(CLI::App& command, Options& options,
+                        const std::vector<std::string>& formats = {"table", "json"});
 
 /// `into`: a duration, or an optional one.
 template <class Duration>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -17,9 +18,11 @@
 #include "cli/plan_command.hpp"
 #include "cli/run_commands.hpp"
 #include "cli/setup.hpp"
+#include "cli/step_summary.hpp"
 #include "cli/stored.hpp"
 #include "cli/terminal.hpp"
 #include "probe/standalone.hpp"
+#include "trueup/report_formats.hpp"
 
 #ifndef TRUEUP_VERSION
 #error "the build defines TRUEUP_VERSION"
@@ -28,15 +31,41 @@
 namespace trueup {
 namespace {
 
+/// The formats that `audit` has.
+std::vector<std::string> audit_formats() {
+  std::vector<std::string> names = {"table", "json"};
+  for (const auto& format : pipeline_formats()) names.emplace_back(format.name);
+  return names;
+}
+
+std::string render_pipeline(const RunReport& report, const Prepared& prepared, std::string_view name) {
+  std::vector<std::string> checks;
+  for (const auto& check : prepared.auditor.playbook.checks) checks.push_back(check.id);
+  for (const auto& format : pipeline_formats())
+    if (format.name == name) return format.render(report, checks);
+  throw std::logic_error(fmt::format("no format '{}'", name));
+}
+
+Result<void> summarize_step(const RunReport& report, const Options& options) {
+  const bool is_wanted = std::any_of(options.outputs.begin(), options.outputs.end(),
+                                     [](const Output& output) { return output.format == "github"; });
+  return is_wanted ? append_step_summary(report) : Result<void>();
+}
+
 int audit(const Options& options) {
   int status = 0;
   const auto prepared = prepare(options, status);
   if (!prepared) return status;
   const auto report = run_audit(*prepared, options);
-  const int exit = write_outputs(report, options,
+  int exit = write_outputs(report, options,
                                  {[&](const TableOptions& table) { return render_table(report, table); },
-                                  [&] { return render_json(report); }},
+                                  [&] { return render_json(report); },
+                                  [&](std::string_view format) { return render_pipeline(report, *prepared, format); }},
                                  exit_status(report));
+  if (const auto appended = summarize_step(report, options); !appended) {
+    print_error(appended.error());
+    if (exit != kInterrupted) exit = kToolFailed;
+  }
   remember(options, record_of(report, exit));
   return exit;
 }
@@ -198,7 +227,7 @@ int run_command_line(int argc, char** argv) {
   add_tags(*audit_command, options);
   add_connection_options(*audit_command, options);
   add_accept_new_host_keys(*audit_command, options);
-  add_report_options(*audit_command, options);
+  add_report_options(*audit_command, options, audit_formats());
   add_no_store(*audit_command, options);
   audit_command->callback([&] { status = audit(options); });
 

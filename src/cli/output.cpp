@@ -19,8 +19,8 @@ namespace trueup {
 namespace {
 
 /// `NAME[:PATH]`. Errors: no such format, no path behind the colon, a place that another report goes to.
-Result<void> add_output(std::vector<Output>& outputs, const std::string& text) {
-  const std::vector<std::string> formats = {"table", "json"};
+Result<void> add_output(std::vector<Output>& outputs, const std::vector<std::string>& formats,
+                        const std::string& text) {
   const auto colon = text.find(':');
   Output output{text.substr(0, colon), colon == text.npos ? "" : text.substr(colon + 1)};
   if (std::find(formats.begin(), formats.end(), output.format) == formats.end())
@@ -71,8 +71,10 @@ Errors unwritable(const std::vector<Output>& outputs) {
     const auto folder = slash == path.npos ? std::string(".") : path.substr(0, slash + 1);
     struct stat status {};
     const bool exists = stat(path.c_str(), &status) == 0;
-    if (exists && S_ISDIR(status.st_mode)) errno = EISDIR;
-    else if (access((exists ? path : folder).c_str(), exists ? W_OK : W_OK | X_OK) == 0) continue;
+    if (exists && S_ISDIR(status.st_mode))
+      errno = EISDIR;
+    else if (access((exists ? path : folder).c_str(), exists ? W_OK : W_OK | X_OK) == 0)
+      continue;
     errors.push_back({ErrorKind::io,
                       fmt::format("cannot write '{}': {}", path, std::generic_category().message(errno)),
                       {},
@@ -86,23 +88,25 @@ Result<void> write_output(const Renderers& renderers, const Output& output, cons
   const bool to_terminal = output.path.empty() && is_terminal(STDOUT_FILENO);
   const TableOptions table{output.path.empty() && wants_color(options.color, STDOUT_FILENO),
                            to_terminal ? terminal_width(STDOUT_FILENO) : 100, options.verbosity};
-  const auto text = output.format == "json" ? renderers.json() : renderers.table(table);
+  const auto text = output.format == "json"    ? renderers.json()
+                    : output.format == "table" ? renderers.table(table)
+                                               : renderers.pipeline(output.format);
   if (!output.path.empty()) return write_file(output.path, text);
   if (!std::cout.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
     return fail(ErrorKind::io, "cannot write to standard output");
   return {};
 }
 
-void add_format(CLI::App& command, Options& options) {
-  const auto take_formats = [&options](const std::vector<std::string>& texts) {
+void add_format(CLI::App& command, Options& options, const std::vector<std::string>& formats) {
+  const auto take_formats = [&options, formats](const std::vector<std::string>& texts) {
     options.outputs.clear();
     for (const auto& text : texts)
-      if (const auto added = add_output(options.outputs, text); !added)
+      if (const auto added = add_output(options.outputs, formats, text); !added)
         throw CLI::ValidationError("--format", added.error().message);
   };
   command
       .add_option_function<std::vector<std::string>>("--format", take_formats,
-                                                     "table or json, with :PATH into a file; may be repeated")
+                                                     join(formats, ", ") + "; with :PATH into a file; may be repeated")
       ->allow_extra_args(false);
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/options.hpp"
 #include "load/yaml.hpp"
@@ -31,12 +32,13 @@ Errors unwritable(const std::vector<Output>& outputs);
 struct Renderers {
   std::function<std::string(const TableOptions&)> table;
   std::function<std::string()> json;
+  std::function<std::string(std::string_view format)> pipeline = {};  ///< any other format that the command has
 };
 
 Result<void> write_output(const Renderers& renderers, const Output& output, const Options& options);
 
-/// `--format NAME[:PATH]`, repeatable.
-void add_format(CLI::App& command, Options& options);
+/// `--format NAME[:PATH]`, repeatable. `formats`: the names there are.
+void add_format(CLI::App& command, Options& options, const std::vector<std::string>& formats = {"table", "json"});
 
 void add_color(CLI::App& command, Options& options);
 

@@ -38,8 +38,7 @@ ordered_json finding_json(const Finding& f) {
 
 ordered_json gaps_json(const std::vector<NotEvaluated>& not_evaluated) {
   auto gaps = ordered_json::array();
-  for (const auto& gap : not_evaluated)
-    gaps.push_back({{"check", gap.check}, {"about", gap.about}, {"why", gap.why}});
+  for (const auto& gap : not_evaluated) gaps.push_back({{"check", gap.check}, {"about", gap.about}, {"why", gap.why}});
   return gaps;
 }
 
@@ -62,11 +61,7 @@ std::string json_text(const ordered_json& document) {
   return document.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
 }
 
-namespace {
-
-ordered_json host_json(const HostReport& host) {
-  auto findings = ordered_json::array();
-  for (const auto& finding : host.assessment.findings) findings.push_back(finding_json(finding));
+ordered_json host_json(const HostReport& host, ordered_json findings) {
   auto probes = ordered_json::array();
   for (const auto& probe : host.probes)
     probes.push_back({{"id", probe.id},
@@ -84,7 +79,18 @@ ordered_json host_json(const HostReport& host) {
           {"probes", std::move(probes)}};
 }
 
-}  // namespace
+ordered_json summary_json(const Counts& counts) {
+  return {{"hosts", counts.hosts},
+          {"reached", counts.hosts - counts.unreachable},
+          {"unreachable", counts.unreachable},
+          {"root_causes", counts.root_causes},
+          {"errors", counts.errors},
+          {"warnings", counts.warnings},
+          {"infos", counts.infos},
+          {"held", counts.held},
+          {"not_applicable", counts.not_applicable},
+          {"not_evaluated", counts.not_evaluated}};
+}
 
 std::string_view to_string(HostStatus status) {
   switch (status) {
@@ -100,32 +106,15 @@ std::string_view to_string(HostStatus status) {
 
 std::string render_json(const RunReport& report) {
   auto hosts = ordered_json::array();
-  std::size_t reached = 0, roots = 0, errors = 0, warnings = 0, infos = 0, gaps = 0, held = 0, idle = 0;
   for (const auto& host : report.hosts) {
-    hosts.push_back(host_json(host));
-    reached += host.status == HostStatus::unreachable ? 0U : 1U;
-    gaps += host.assessment.not_evaluated.size();
-    held += host.assessment.held;
-    idle += host.assessment.not_applicable;
-    for (const auto& finding : host.assessment.findings) {
-      roots += finding.root ? 1U : 0U;
-      (finding.severity == Severity::error ? errors : finding.severity == Severity::warning ? warnings : infos) += 1;
-    }
+    auto findings = ordered_json::array();
+    for (const auto& finding : host.assessment.findings) findings.push_back(finding_json(finding));
+    hosts.push_back(host_json(host, std::move(findings)));
   }
   const ordered_json document = {{"schema", kReportSchema},
                                  {"run", run_json(report)},
                                  {"hosts", std::move(hosts)},
-                                 {"summary",
-                                  {{"hosts", report.hosts.size()},
-                                   {"reached", reached},
-                                   {"unreachable", report.hosts.size() - reached},
-                                   {"root_causes", roots},
-                                   {"errors", errors},
-                                   {"warnings", warnings},
-                                   {"infos", infos},
-                                   {"held", held},
-                                   {"not_applicable", idle},
-                                   {"not_evaluated", gaps}}}};
+                                 {"summary", summary_json(counts_of(report))}};
   return json_text(document);
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "report/groups.hpp"
 #include "report/page.hpp"
 
 // For people: root causes first, each with its chain and what follows from it; equal ones on many hosts are one block.
@@ -32,31 +33,6 @@ std::vector<const Finding*> effects_of(const HostReport& host, const Finding& ca
 }
 
 namespace {
-
-/// Equal findings, or equal errors, of several hosts. The first host's stands for all.
-struct Block {
-  const HostReport* host = nullptr;
-  const Finding* finding = nullptr;
-  std::vector<std::string> hosts;
-};
-
-std::vector<Block> root_blocks(const RunReport& report) {
-  std::vector<Block> blocks;
-  std::map<std::string, std::size_t> index;
-  for (const auto& host : report.hosts)
-    for (const auto& finding : host.assessment.findings) {
-      if (!finding.root) continue;
-      const auto key = fmt::format("{}\n{}\n{}", to_string(finding.severity), finding.check, finding.title);
-      const auto [at, is_new] = index.emplace(key, blocks.size());
-      if (is_new) blocks.push_back({&host, &finding, {}});
-      blocks[at->second].hosts.push_back(host.name);
-    }
-  std::stable_sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
-    if (a.finding->severity != b.finding->severity) return a.finding->severity > b.finding->severity;
-    return a.hosts.size() > b.hosts.size();
-  });
-  return blocks;
-}
 
 void render_block(Page& page, const Block& block, const TableOptions& options) {
   const auto& finding = *block.finding;
@@ -91,20 +67,7 @@ void render_findings(Page& page, const RunReport& report, const TableOptions& op
 }
 
 void render_errors(Page& page, const RunReport& report) {
-  // One line for equal errors: the host's own name and address in the message would make each one different.
-  std::map<std::string, std::size_t> index;
-  std::vector<std::pair<const HostReport*, std::vector<std::string>>> groups;
-  for (const auto& host : report.hosts) {
-    if (!host.error) continue;
-    std::string key = to_string(*host.error);
-    for (const auto& own : {host.address, host.name})
-      for (auto at = key.find(own); !own.empty() && at != key.npos; at = key.find(own, at))
-        key.replace(at, own.size(), "\n");
-    const auto [at, is_new] = index.emplace(key, groups.size());
-    if (is_new) groups.emplace_back(&host, std::vector<std::string>());
-    groups[at->second].second.push_back(host.name);
-  }
-  for (const auto& [host, names] : groups) {
+  for (const auto& [host, names] : error_groups(report)) {
     const bool unreached = host->status == HostStatus::unreachable;
     page.headline(
         Paint::red, unreached ? "unreached" : "incomplete",
@@ -135,18 +98,7 @@ void render_probes(Page& page, const RunReport& report, const TableOptions& opti
 }
 
 void render_gaps(Page& page, const RunReport& report) {
-  struct Gap {
-    std::vector<std::string> hosts;
-    std::set<std::string> checks;
-  };
-  std::map<std::string, Gap> gaps;
-  for (const auto& host : report.hosts) {
-    std::set<std::string> reasons;
-    for (const auto& gap : host.assessment.not_evaluated) {
-      gaps[gap.why].checks.insert(gap.check);
-      if (reasons.insert(gap.why).second) gaps[gap.why].hosts.push_back(host.name);
-    }
-  }
+  const auto gaps = gap_groups(report);
   if (gaps.empty()) return;
   page.headline(Paint::yellow, "unknown", "checks that could not be evaluated");
   constexpr std::size_t kNamed = 4;
@@ -162,46 +114,31 @@ void render_gaps(Page& page, const RunReport& report) {
 
 /// Facts that we did not gather ourselves: anybody may have written them.
 void render_sources(Page& page, const RunReport& report) {
-  std::map<std::string, std::vector<std::string>> sources;
-  for (const auto& host : report.hosts)
-    if (!host.unverified_source.empty()) sources[host.unverified_source].push_back(host.name);
+  const auto sources = unverified_sources(report);
   for (const auto& [file, names] : sources)
     page.headline(Paint::yellow, "unverified",
                   fmt::format("{}: read from {}, not from the host", printable(fold_hosts(names)), printable(file)));
   if (!sources.empty()) page.line();
 }
 
-std::string count(std::size_t number, std::string_view thing) {
-  return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
-}
-
 void render_summary(Page& page, const RunReport& report) {
-  std::size_t unreached = 0, incomplete = 0, failing = 0, clean = 0, gaps = 0;
+  const auto counts = counts_of(report);
   std::set<std::string> causes;
-  for (const auto& host : report.hosts) {
-    const auto& findings = host.assessment.findings;
-    const auto fails = [&](const Finding& finding) { return finding.severity >= report.fail_on; };
-    const bool has_failing = std::any_of(findings.begin(), findings.end(), fails);
-    const bool has_warning = std::any_of(findings.begin(), findings.end(),
-                                         [](const Finding& finding) { return finding.severity != Severity::info; });
-    unreached += host.status == HostStatus::unreachable ? 1U : 0U;
-    incomplete += host.error && host.status != HostStatus::unreachable ? 1U : 0U;
-    failing += has_failing ? 1U : 0U;
-    gaps += host.assessment.not_evaluated.size();
-    clean += !host.error && !has_warning && host.assessment.not_evaluated.empty() ? 1U : 0U;
-    for (const auto& finding : findings)
-      if (finding.root && fails(finding)) causes.insert(finding.check + "\n" + finding.title);
-  }
-  std::vector<std::string> parts = {count(report.hosts.size(), "host")};
-  if (failing != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} failing", failing)));
+  for (const auto& host : report.hosts)
+    for (const auto& finding : host.assessment.findings)
+      if (finding.root && finding.severity >= report.fail_on) causes.insert(finding.check + "\n" + finding.title);
+  std::vector<std::string> parts = {count(counts.hosts, "host")};
+  if (counts.failing != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} failing", counts.failing)));
   if (!causes.empty()) parts.push_back(count(causes.size(), "root cause"));
-  if (unreached != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} not reached", unreached)));
-  if (incomplete != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} incomplete", incomplete)));
-  if (gaps != 0) parts.push_back(page.paint(Paint::yellow, count(gaps, "check") + " not evaluated"));
+  if (counts.unreachable != 0)
+    parts.push_back(page.paint(Paint::red, fmt::format("{} not reached", counts.unreachable)));
+  if (counts.incomplete != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} incomplete", counts.incomplete)));
+  if (counts.not_evaluated != 0)
+    parts.push_back(page.paint(Paint::yellow, count(counts.not_evaluated, "check") + " not evaluated"));
   const auto unverified = std::count_if(report.hosts.begin(), report.hosts.end(),
                                         [](const HostReport& host) { return !host.unverified_source.empty(); });
   if (unverified != 0) parts.push_back(page.paint(Paint::yellow, fmt::format("{} of unverified source", unverified)));
-  if (clean != 0) parts.push_back(page.paint(Paint::green, fmt::format("{} clean", clean)));
+  if (counts.clean != 0) parts.push_back(page.paint(Paint::green, fmt::format("{} clean", counts.clean)));
   const auto seconds = std::chrono::duration<double>(report.finished - report.started).count();
   parts.push_back(fmt::format("{:.1f} s", seconds));
   page.line(join(parts, " · "));

@@ -33,6 +33,7 @@ TEST_CASE("printable shows what a terminal would act on", "[unit][base][text]") 
   CHECK(printable("caf\xc3\xa9\n") == "caf\xc3\xa9\\n");
   CHECK(printable("\xff\xc0\x80") == "\\xff\\xc0\\x80");
   CHECK(printable("\xed\xa0\x80") == "\\xed\\xa0\\x80");
+  CHECK(printable("\xef\xbf\xbe|\xef\xbf\xbf|\xf0\x9f\xbf\xbf") == "\\ufffe|\\uffff|\\u1ffff");
 }
 
 TEST_CASE("shorten counts characters, not bytes", "[unit][base][text]") {
