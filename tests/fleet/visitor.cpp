@@ -49,6 +49,7 @@ void Visitor::greet() {
   ssh_set_auth_methods(session_, SSH_AUTH_METHOD_PUBLICKEY);
   ssh_callbacks_init(&server_calls_);
   server_calls_.userdata = this;
+  server_calls_.service_request_function = on_service;
   server_calls_.auth_pubkey_function = on_key;
   server_calls_.channel_open_request_session_function = on_channel;
   ssh_set_server_callbacks(session_, &server_calls_);
@@ -68,7 +69,6 @@ bool Visitor::drive() {
     if (answer == SSH_OK) {
       keys_exchanged_ = true;  // until then the session has a context of its own, and none to move
       if (ssh_event_add_session(event_, session_) != SSH_OK) return false;
-      reach(Phase::auth);
     }
   } else if (ssh_event_dopoll(event_, 0) == SSH_ERROR) {
     return false;
@@ -105,6 +105,12 @@ bool Visitor::strike() {
       return false;
   }
   return false;
+}
+
+// The client asks for it as the last act of its handshake: only when that is answered does it authenticate.
+int Visitor::on_service(ssh_session, const char*, void* self) {
+  static_cast<Visitor*>(self)->reach(Phase::auth);
+  return 0;
 }
 
 int Visitor::on_key(ssh_session, const char*, ssh_key_struct* key, char state, void* self) {

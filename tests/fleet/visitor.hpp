@@ -53,6 +53,7 @@ class Visitor {
   bool answered() const { return answered_; }
 
  private:
+  static int on_service(ssh_session, const char*, void* self);
   static int on_key(ssh_session, const char*, ssh_key_struct* key, char state, void* self);
   static ssh_channel on_channel(ssh_session, void* self);
   static int on_exec(ssh_session, ssh_channel, const char*, void* self);
