@@ -5,11 +5,12 @@
 newline='
 '
 
-# bounded SECONDS CMD...: the output of CMD. After SECONDS its reader gives up, even where no signal reaches CMD any more.
+# bounded SECONDS CMD...: the standard output of CMD. After SECONDS its reader gives up, even where no signal reaches CMD any
+# more; it holds nothing of ours open that somebody else would wait for.
 bounded() {
   _seconds=$1
   shift
-  { "$@" & } | timeout "$_seconds" cat
+  { exec 2>/dev/null; "$@" & } | timeout "$_seconds" cat
 }
 
 # as_owner PATH CMD...: CMD as the user that must be used to touch PATH.
@@ -19,8 +20,9 @@ as_owner() {
   if [ "$(id -u)" = 0 ]; then as_uid "$(owner_uid "$_touched")" "$@"; else "$@"; fi
 }
 
-# $_manager_uid: the user whose own systemd is asked, and whose units are read; empty: it is the system's.
-_manager_uid=
+# $_manager_uid: the user whose own systemd is asked, and whose units are read; empty: it is the system's. $_patience: seconds
+# that it has for an answer.
+_manager_uid= _patience=8
 
 _systemctl() {
   if [ -z "$_manager_uid" ]; then systemctl "$@"
@@ -39,7 +41,7 @@ _as_reader() {
 
 # Into $_shown: what `systemctl show` says. Fails where systemd does not answer, or not in time: nothing is another answer.
 _show() {
-  _shown=$(bounded 8 _show_all "$@")
+  _shown=$(bounded "$_patience" _show_all "$@")
   case $_shown in *!end) _shown=${_shown%!end} ;; *) return 1 ;; esac
 }
 
@@ -657,24 +659,42 @@ _service_details() {
 services() {
   _units=$(units) || _silent
   _services || _silent
+  # Users decide how many there are and how long they take: that must not cost the system's services.
+  _patience=2
+  read -r _begun _rest </proc/uptime
   for _manager_uid in $(_user_managers); do
-    _units=$(units) && _services
+    read -r _now _rest </proc/uptime
+    if [ $((${_now%.*} - ${_begun%.*})) -ge 6 ]; then _unasked "the systemds of users took too long, and this one was not asked"
+    elif ! { _units=$(units) && _services; }; then _unasked "the user's own systemd does not answer"
+    fi
   done
-  _manager_uid=
+  _manager_uid= _patience=8
 }
 
-# Users whose own systemd runs and can be asked; eight at most. Of one that does not answer only the processes are seen.
+# Users whose own systemd runs and can be asked.
 _user_managers() {
   for _word in /run/user/[0-9]*; do
     [ -S "$_word/systemd/private" ] || continue
     case $(id -u) in 0|"${_word##*/}") echo "${_word##*/}" ;; esac
-  done | head -n 8
+  done
+}
+
+# WHY: a record that stands for all units of $_manager_uid.
+_unasked() {
+  _entry=$(passwd_entry "$_manager_uid")
+  [ -n "$_entry" ] || return
+  kv manager "${_entry%%:*}"
+  kv unit "user units of ${_entry%%:*}"
+  kv user "${_entry%%:*}"
+  kv home "$(printf '%s\n' "$_entry" | cut -d : -f 6)"
+  kv unknown.python_env "$1"
+  end_record
 }
 
 # The records of $_units.
 _services() {
   [ -n "$_units" ] || return 0
-  _manager=$(bounded 4 _systemctl show-environment 2>/dev/null)
+  _manager=$(bounded $((_patience / 2)) _systemctl show-environment 2>/dev/null)
   _show -p Id,ActiveState,SubState,Result,MainPID,FragmentPath,DropInPaths,NeedDaemonReload,NRestarts,User \
     -p ExecMainCode,ExecMainStatus,Environment,EnvironmentFiles,UnsetEnvironment,ExecStart \
     -p MemoryMax,MemoryHigh,LimitMEMLOCK,ProtectHome,ProtectSystem,PrivateDevices,PrivateTmp,DevicePolicy,DeviceAllow \

@@ -257,5 +257,16 @@ class PlantedFiles(unittest.TestCase):
             self.assertTrue(any("link" in reason for op in ops for reason in op["unknown"].values()), ops)
 
 
+class AUserWhoseSystemdHangs(unittest.TestCase):
+    def test_it_is_named_and_the_services_of_the_system_are_all_there(self):
+        with booted("user-unit") as inventory:
+            managers = "systemctl show user@1000 -p MainPID --value"
+            lab("exec", "user-unit", "--", "sh", "-c", f"kill -STOP $({managers})")
+            host = audit("-i", inventory).host("user-unit")
+        gaps = [gap for gap in host["not_evaluated"] if "user units of user" in gap["about"] + gap["why"]]
+        self.assertIn("the user's own systemd does not answer", gaps[0]["why"])
+        self.assertEqual({probe["id"]: probe["status"] for probe in host["probes"]}["services"], "ok")
+
+
 if __name__ == "__main__":
     hosts.main()
