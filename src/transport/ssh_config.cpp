@@ -171,8 +171,10 @@ constexpr std::array kIgnored = {"addkeystoagent",
                                  "warnweakcrypto",
                                  "xauthlocation"};
 
-// Criteria of Match with an argument that are decided here.
-constexpr std::array<std::string_view, 4> kDecided = {"host", "originalhost", "user", "localuser"};
+// ssh_config(5), "Match". Not all are evaluated here; any other is a mistake to ssh as well.
+const std::vector<std::string> kCriteria = {"all",  "canonical",    "command",   "exec",         "final",
+                                            "host", "localnetwork", "localuser", "originalhost", "sessiontype",
+                                            "tagged", "user", "version"};
 
 std::string_view skip_blanks(std::string_view text) {
   const auto begin = text.find_first_not_of(kBlanks);
@@ -398,6 +400,9 @@ class ConfigReader {
       SshConfig::Criterion criterion;
       criterion.negated = word->starts_with('!');
       criterion.name = to_lower(criterion.negated ? word->substr(1) : *word);
+      if (std::find(kCriteria.begin(), kCriteria.end(), criterion.name) == kCriteria.end())
+        return error(number, fmt::format("'Match {}' is not known{}", printable(criterion.name),
+                                         did_you_mean(criterion.name, kCriteria)));
       if (criterion.name == "all") {
         const auto more = take_delimited(rest);
         if (block.criteria.size() > 1 || (more && !more->empty() && !more->starts_with('#')))
@@ -433,9 +438,10 @@ class ConfigReader {
       else if (!pattern.starts_with('/'))
         path = (of_user ? home_ + "/.ssh/" : std::string("/etc/ssh/")) + pattern;
       for (const auto& file : files_.glob(path)) {
+        if (include_failed_) return;  // files that include each other would say it thousands of times
+        include_failed_ = depth >= kMostDepth || config_.files_.size() >= kMostFiles;
         if (depth >= kMostDepth) return error(number, fmt::format("'Include' is nested more than {} deep", kMostDepth));
-        if (config_.files_.size() >= kMostFiles)
-          return error(number, fmt::format("more than {} files are included", kMostFiles));
+        if (include_failed_) return error(number, fmt::format("more than {} files are included", kMostFiles));
         read(file, of_user, block, depth + 1);
       }
     }
@@ -519,6 +525,7 @@ class ConfigReader {
   const std::string& home_;
   std::vector<Error>& errors_;
   std::uint32_t file_ = 0;
+  bool include_failed_ = false;
   std::string ignored_unknown_;
 };
 

@@ -102,14 +102,16 @@ TEST_CASE("what is not done is noted for the hosts that it concerns", "[unit][tr
 TEST_CASE("mistakes are told with their place, all of them", "[unit][transport][ssh_config]") {
   Files files;
   files.texts["/home/me/.ssh/config"] =
-      "Host a\n Port x\n User \"me\n Port\nMatch host\nMatch all user x\n Port 1 2\n IdentitiesOnly perhaps\n";
+      "Host a\n Port x\n User \"me\n Port\nMatch host\nMatch all user x\n Port 1 2\n IdentitiesOnly perhaps\n"
+      "Match hots x\n";
   CHECK(errors_of(files) == Texts{"/home/me/.ssh/config:2: 'Port': expected a port from 1 to 65535, got 'x'",
                                   "/home/me/.ssh/config:3: 'User': a quote is not closed",
                                   "/home/me/.ssh/config:4: 'Port' has no argument",
                                   "/home/me/.ssh/config:5: 'Match host' has no argument",
                                   "/home/me/.ssh/config:6: 'Match all' cannot be combined with other criteria",
                                   "/home/me/.ssh/config:7: 'Port' takes one argument, '2' is one too many",
-                                  "/home/me/.ssh/config:8: 'IdentitiesOnly': expected yes or no, got 'perhaps'"});
+                                  "/home/me/.ssh/config:8: 'IdentitiesOnly': expected yes or no, got 'perhaps'",
+                                  "/home/me/.ssh/config:9: 'Match hots' is not known; did you mean 'host'?"});
 }
 
 TEST_CASE("Include is bounded and keeps to its own directory", "[unit][transport][ssh_config]") {
@@ -120,9 +122,7 @@ TEST_CASE("Include is bounded and keeps to its own directory", "[unit][transport
   }
   SECTION("a file that includes itself twice") {
     files.texts["/home/me/.ssh/config"] = "Include config config\n";
-    const auto errors = errors_of(files);
-    CHECK(errors.size() < 20'000);
-    CHECK_FALSE(errors.empty());
+    CHECK(errors_of(files) == Texts{"/home/me/.ssh/config:1: 'Include' is nested more than 16 deep"});
   }
   SECTION("the system's files cannot name a user's") {
     files.texts["/etc/ssh/ssh_config"] = "Include ~/x\n";
