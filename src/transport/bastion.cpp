@@ -35,12 +35,6 @@ constexpr auto kPatience = 1s;       // before another connection is made becaus
 constexpr auto kFailureLasts = 10s;  // before a bastion that failed is tried again
 constexpr auto kGoodbye = 500ms;     // for channels to be closed in order once nobody uses any
 
-std::string last_words(LIBSSH2_SESSION* session) {
-  char* message = nullptr;  // the session's
-  libssh2_session_last_error(session, &message, nullptr, 0);
-  return message == nullptr ? std::string("no reason given") : shorten(printable(message), 200);
-}
-
 // libssh2 puts the reason of RFC 4254 section 5.1 into brackets.
 Error refused(const std::string& bastion, const std::string& host, std::uint16_t port, const std::string& why) {
   const auto where = fmt::format("{} port {}", host, port);
@@ -215,7 +209,7 @@ Bastion::Step Bastion::open() {
       libssh2_channel_direct_tcpip_ex(handle_.get(), asked_host_.c_str(), asked_port_, "127.0.0.1", 22);
   if (channel == nullptr) {
     const auto why = libssh2_session_last_errno(handle_.get());
-    const auto words = last_words(handle_.get());
+    const auto words = last_error(handle_.get());
     const auto step = judge(why);
     if (why == LIBSSH2_ERROR_EAGAIN || is_broken()) return step;
     unanswered_ = false;
@@ -223,17 +217,17 @@ Bastion::Step Bastion::open() {
     return Step::moved;
   }
   unanswered_ = false;
-  std::array<int, 2> ends{};
+  auto ends = make_socket_pair(SOCK_NONBLOCK);
   Tunnel tunnel;
   tunnel.channel = channel;
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+  if (!ends) {
     tunnels_.push_back(std::move(tunnel));
-    answer(fail(ErrorKind::io, fmt::format("cannot make a pair of sockets: {}", system_text(errno))));
+    answer(fail(ends.error()));
     return Step::moved;
   }
-  tunnel.socket = Descriptor(ends[0]);
+  tunnel.socket = std::move(ends->first);
   tunnels_.push_back(std::move(tunnel));
-  TunnelEnd end{Descriptor(ends[1]), shared_from_this()};
+  TunnelEnd end{std::move(ends->second), shared_from_this()};
   answer(std::move(end));  // nobody waits: it is closed, and so the tunnel goes
   return Step::moved;
 }

@@ -157,9 +157,9 @@ Awaitable<Result<void>> Connection::ready() {
   co_return Result<void>();
 }
 
-std::string Connection::last_error() const {
+std::string last_error(LIBSSH2_SESSION* session) {
   char* message = nullptr;  // the session's
-  libssh2_session_last_error(handle_.get(), &message, nullptr, 0);
+  libssh2_session_last_error(session, &message, nullptr, 0);
   return message == nullptr || *message == '\0' ? "no reason given" : shorten(printable(message), 200);
 }
 

@@ -29,6 +29,9 @@ class Carrier {
   virtual void end_use() {}
 };
 
+/// libssh2's words for the last failure of a session.
+std::string last_error(LIBSSH2_SESSION* session);
+
 /// A stream with a libssh2 session on it, before and after the login. libssh2 works without blocking: a call that
 /// answers EAGAIN is made again, unchanged, once the socket is ready, so one operation at a time.
 class Connection {
@@ -105,7 +108,7 @@ class Connection {
   Awaitable<Result<void>> ready();
 
   /// libssh2's words for the last failure.
-  std::string last_error() const;
+  std::string last_error() const { return ssh::last_error(handle_.get()); }
   /// The error for a call that failed with `answer`: the connection is gone, or `what` and libssh2's words.
   Error failure(long answer, std::string_view what) const;
   static bool is_gone(long answer);

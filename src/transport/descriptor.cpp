@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +32,13 @@ Result<Pipe> make_pipe() {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     return fail(ErrorKind::io, fmt::format("cannot make a pipe: {}", system_text(errno)));
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+Result<std::pair<Descriptor, Descriptor>> make_socket_pair(int flags) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0, ends.data()) != 0)
+    return fail(ErrorKind::io, fmt::format("cannot make a pair of sockets: {}", system_text(errno)));
+  return std::pair{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
 Result<Descriptor> open_file(const std::string& path) {

@@ -38,6 +38,9 @@ struct Pipe {
 };
 Result<Pipe> make_pipe();
 
+/// Both ends of a connection, closed in programs that we start. `flags`: SOCK_NONBLOCK, for both of them.
+Result<std::pair<Descriptor, Descriptor>> make_socket_pair(int flags = 0);
+
 /// A regular file, opened so that nothing in its place (a FIFO, a terminal) can make us wait. Errors: not_found, or io
 /// with the system's text; `not a regular file`.
 Result<Descriptor> open_file(const std::string& path);

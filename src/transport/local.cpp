@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <pwd.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,39 +19,13 @@
 #include <utility>
 #include <vector>
 
-#include "transport/descriptor.hpp"
+#include "transport/spawn.hpp"
 
 namespace trueup {
 namespace {
 
 namespace asio = boost::asio;
 constexpr auto use_tuple = asio::as_tuple(asio::use_awaitable);
-
-// The child gets the three pipe ends and nothing else of ours: no descriptor, no signal setting, no terminal.
-Result<pid_t> spawn_shell(std::string command, const Descriptor& in, const Descriptor& out, const Descriptor& err) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  sigset_t all, none;
-  ::sigfillset(&all);
-  ::sigemptyset(&none);
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_adddup2(&actions, in.get(), 0);
-  ::posix_spawn_file_actions_adddup2(&actions, out.get(), 1);
-  ::posix_spawn_file_actions_adddup2(&actions, err.get(), 2);
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-  ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  std::string shell = "/bin/sh", flag = "-c";
-  const std::array<char*, 4> arguments = {shell.data(), flag.data(), command.data(), nullptr};
-  pid_t pid = -1;
-  const int code = ::posix_spawn(&pid, shell.c_str(), &actions, &attributes, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (code != 0) return fail(ErrorKind::io, fmt::format("cannot start /bin/sh: {}", system_text(code)));
-  return pid;
-}
 
 class LocalChannel final : public Channel {
  public:
@@ -177,7 +150,7 @@ class LocalSession final : public Session {
     const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
     if (epoll < 0) co_return fail(ErrorKind::io, fmt::format("cannot make an epoll set: {}", system_text(errno)));
     asio::posix::stream_descriptor any(co_await asio::this_coro::executor, epoll);
-    const auto pid = spawn_shell(std::move(command), in->reading, out->writing, err->writing);
+    const auto pid = spawn_shell("/bin/sh", std::move(command), in->reading, out->writing, err->writing);
     if (!pid) co_return fail(pid.error());
     auto channel = std::make_unique<LocalChannel>(watch_, std::move(any), *pid, std::move(in->writing),
                                                   std::move(out->reading), std::move(err->reading));

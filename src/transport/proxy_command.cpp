@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,57 +11,30 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cerrno>
 #include <thread>
 #include <utility>
 
 #include "base/text.hpp"
+#include "transport/spawn.hpp"
 
 namespace trueup::ssh {
 namespace {
 
 constexpr std::size_t kMostSaid = 4096;
 
-// It gets the connection as input and output, the pipe for its errors, and nothing else of ours.
-Result<pid_t> spawn(std::string command, std::string shell, int connection, int errors) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  sigset_t all, none;
-  ::sigfillset(&all);
-  ::sigemptyset(&none);
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_adddup2(&actions, connection, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, connection, 1);
-  ::posix_spawn_file_actions_adddup2(&actions, errors, 2);
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-  ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  std::string flag = "-c", text = "exec " + std::move(command);
-  const std::array<char*, 4> arguments = {shell.data(), flag.data(), text.data(), nullptr};
-  pid_t pid = -1;
-  const int code = ::posix_spawn(&pid, shell.c_str(), &actions, &attributes, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (code != 0) return fail(ErrorKind::io, fmt::format("cannot start {}: {}", printable(shell), system_text(code)));
-  return pid;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<ProxyCommand>> ProxyCommand::start(std::string command, const std::string& shell,
                                                           Descriptor& socket) {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    return fail(ErrorKind::io, fmt::format("cannot make a pair of sockets: {}", system_text(errno)));
-  Descriptor ours(ends[0]), its(ends[1]);
+  auto ends = make_socket_pair();
+  if (!ends) return fail(ends.error());
+  auto& [ours, its] = *ends;
   auto errors = make_pipe();
   if (!errors) return fail(errors.error());
   // Nobody reads while all goes well: a full pipe must not stop it, so what it says beyond that is lost.
   ::fcntl(errors->writing.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(errors->reading.get(), F_SETFL, O_NONBLOCK);
-  const auto pid = spawn(std::move(command), shell, its.get(), errors->writing.get());
+  const auto pid = spawn_shell(shell, "exec " + std::move(command), its, its, errors->writing);
   if (!pid) return fail(pid.error());
   socket = std::move(ours);
   return std::unique_ptr<ProxyCommand>(new ProxyCommand(*pid, std::move(errors->reading)));
