@@ -42,6 +42,20 @@ std::string make_run_id(std::chrono::system_clock::time_point started) {
   return fmt::format("{:%Y%m%dT%H%M%SZ}-{}", fmt::gmtime(std::chrono::system_clock::to_time_t(started)), getpid());
 }
 
+bool write_and_close(int file, std::string_view text) {
+  while (!text.empty()) {
+    const auto written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno != EINTR) {
+      const int why = errno;
+      close(file);
+      errno = why;
+      return false;
+    }
+    text.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
+  }
+  return close(file) == 0;
+}
+
 Result<void> write_file(const std::string& path, std::string_view text) {
   const auto failed = [&] {
     return fail(ErrorKind::io, fmt::format("cannot write '{}': {}", path, std::generic_category().message(errno)));
@@ -50,17 +64,7 @@ Result<void> write_file(const std::string& path, std::string_view text) {
   if (file < 0) return failed();
   struct stat status {};
   if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) fchmod(file, 0600);  // one that was there keeps its mode
-  while (!text.empty()) {
-    const auto written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno != EINTR) {
-      const auto error = failed();
-      close(file);
-      return error;
-    }
-    text.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
-  }
-  if (close(file) != 0) return failed();
-  return {};
+  return write_and_close(file, text) ? Result<void>() : failed();
 }
 
 Errors unwritable(const std::vector<Output>& outputs) {

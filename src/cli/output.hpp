@@ -22,6 +22,9 @@ namespace trueup {
 /// Sorts by time, and tells apart what started in one second on one machine.
 std::string make_run_id(std::chrono::system_clock::time_point started);
 
+/// All of `text` into the open `file`, which is closed in any case. False: errno says why.
+bool write_and_close(int file, std::string_view text);
+
 /// Reports hold what hosts said: the file is readable by its owner alone.
 Result<void> write_file(const std::string& path, std::string_view text);
 

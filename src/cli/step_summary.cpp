@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 
+#include "cli/output.hpp"
 #include "trueup/report_formats.hpp"
 
 namespace trueup {
@@ -33,17 +34,7 @@ Result<void> append_step_summary(const RunReport& report) {
   }
   // A line of its own: the command before may have ended without one.
   const auto text = (used == 0 ? "" : "\n\n") + render_markdown(report, kStepSummaryBytes - used - 2);
-  for (std::string_view rest = text; !rest.empty();) {
-    const auto written = ::write(file, rest.data(), rest.size());
-    if (written < 0 && errno != EINTR) {
-      const auto error = by_errno();
-      close(file);
-      return error;
-    }
-    rest.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
-  }
-  if (close(file) != 0) return by_errno();
-  return {};
+  return write_and_close(file, text) ? Result<void>() : by_errno();
 }
 
 }  // namespace trueup
