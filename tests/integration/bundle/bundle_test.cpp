@@ -351,6 +351,26 @@ TEST_CASE("arguments are for everyone to read, and tell nothing", "[integration]
   }
 }
 
+namespace {
+
+// Twenty cuts of what `whole` sends, all shorter than `least`, the size from which on it may run.
+void check_cuts_run_nothing(const Shell& shell, const Bundle& whole, const std::vector<Probe>& probes,
+                            std::size_t least) {
+  for (std::size_t size = 0; size < least; size += 1 + least / 20) {
+    CAPTURE(size);
+    auto cut = whole;
+    cut.script.resize(size);
+    FrameReader reader(probes, kNonce);
+    BundleProcess process(shell, cut);
+    process.hang_up();
+    CHECK_FALSE(process.read_until(reader, [&] { return reader.is_finished(); }));
+    CHECK(process.wait_for_end());
+    CHECK(process.raw().empty());
+  }
+}
+
+}  // namespace
+
 TEST_CASE("a script that is cut on its way runs nothing", "[integration][probe]") {
   for (const auto& shell : shells()) {
     if (shell.path != kPath) continue;
@@ -360,17 +380,7 @@ TEST_CASE("a script that is cut on its way runs nothing", "[integration][probe]"
     options.nonce = kNonce;
     options.tag = new_tag();
     const auto whole = make_bundle(probes, {}, ProbeLevel::host, options);
-    for (std::size_t size = 0; size + 1 < whole.script.size(); size += 1 + whole.script.size() / 20) {
-      CAPTURE(size);
-      auto cut = whole;
-      cut.script.resize(size);
-      FrameReader reader(probes, kNonce);
-      BundleProcess process(shell, cut);
-      process.hang_up();
-      CHECK_FALSE(process.read_until(reader, [&] { return reader.is_finished(); }));
-      CHECK(process.wait_for_end());
-      CHECK(process.raw().empty());
-    }
+    check_cuts_run_nothing(shell, whole, probes, whole.script.size() - 1);
   }
 }
 
@@ -412,17 +422,7 @@ TEST_CASE("a packed bundle that is cut on its way runs nothing", "[integration][
     options.tag = new_tag();
     const auto whole = packed(shell, bundle, options);
     const auto least = whole.script.size() - std::string_view(kNonce).size() - 2;  // all but what gzip is to read
-    for (std::size_t size = 0; size < least; size += 1 + least / 20) {
-      CAPTURE(size);
-      auto cut = whole;
-      cut.script.resize(size);
-      FrameReader reader(probes, kNonce);
-      BundleProcess process(shell, cut);
-      process.hang_up();
-      CHECK_FALSE(process.read_until(reader, [&] { return reader.is_finished(); }));
-      CHECK(process.wait_for_end());
-      CHECK(process.raw().empty());
-    }
+    check_cuts_run_nothing(shell, whole, probes, least);
   }
 }
 

@@ -260,14 +260,19 @@ void compare(const std::string& file, const std::string& host, const Lines& unsa
   }
 }
 
+// What ssh answers where no file says anything: its defaults.
+auto said_of_nothing(const TemporaryDirectory& directory) {
+  const auto nothing = directory.file("nothing");
+  write_file(nothing, "");
+  return asked_of_ssh(nothing, "web1");
+}
+
 }  // namespace
 
 TEST_CASE("ssh_config means what ssh -G says", "[integration][ssh_config]") {
   if (!can_ask()) return;
   TemporaryDirectory directory;
-  const auto nothing = directory.file("nothing");
-  write_file(nothing, "");
-  const auto unsaid = asked_of_ssh(nothing, "web1");
+  const auto unsaid = said_of_nothing(directory);
   REQUIRE(unsaid);
   const auto file = directory.file("config");
   for (const auto& one : kCases) {
@@ -280,9 +285,7 @@ TEST_CASE("ssh_config means what ssh -G says", "[integration][ssh_config]") {
 TEST_CASE("Include means what ssh -G says", "[integration][ssh_config]") {
   if (!can_ask()) return;
   TemporaryDirectory directory;
-  const auto nothing = directory.file("nothing");
-  write_file(nothing, "");
-  const auto unsaid = asked_of_ssh(nothing, "web1");
+  const auto unsaid = said_of_nothing(directory);
   REQUIRE(unsaid);
   const auto d = directory.file("");
   write_file(directory.file("a.inc"), "Port 11\nHost web2\n Port 12\n User from-a\n");
