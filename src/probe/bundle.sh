@@ -16,8 +16,14 @@
 #   NONCE end
 # Packed (PackedBundle), what starts this may say `NONCE plain` before: there is no gzip, the plain text is to be sent.
 
-say() { printf '%s %s\n' "$N" "$*" >&5; }
-event() { printf '%s\n' "$*" >&3; }
+say() { put "$N $*" >&5; }
+event() { put "$*" >&3; }
+# One line. The end of a child interrupts busybox's printf while the pipe is full, and it writes nothing: again, then. Not for
+# ever, for the other end may be gone.
+put() {
+  tries=0
+  until printf '%s\n' "$1" || [ $((tries += 1)) -ge 100 ]; do :; done
+}
 # This very process, also in a subshell, where $$ is the main shell's.
 whoami_pid() { read -r pid rest </proc/self/stat; }
 # Uptime as the kernel writes it, and in hundredths of a second.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +84,7 @@ class BundleProcess {
   BundleProcess(const Shell& shell, const Bundle& bundle) {
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+    fcntl(out[0], F_SETPIPE_SZ, 4096);  // little on its way, as on a slow line
     auto words = shell.prefix;
     words.insert(words.end(), shell.login.begin(), shell.login.end());
     words.push_back(replace_all(bundle.command, "/bin/sh", shell.sh));
@@ -146,6 +148,12 @@ class BundleProcess {
       if (count < 0) return;
       text.remove_prefix(static_cast<std::size_t>(count));
     }
+  }
+
+  /// Whether the next frame would have to wait for us to read.
+  bool output_is_full() const {
+    int waiting = 0;
+    return ioctl(out_, FIONREAD, &waiting) == 0 && fcntl(out_, F_GETPIPE_SZ) - waiting < 512;
   }
 
   /// The connection goes: standard input ends.

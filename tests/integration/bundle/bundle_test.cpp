@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "probe/scripts.hpp"
 #include "support/bundle_process.hpp"
 #include "support/catch.hpp"
 
@@ -207,6 +208,29 @@ TEST_CASE("a probe reads what others printed, and knows whether it came whole", 
     CHECK(out["one"].output == "a=  two  words\n\nlast\n!end records\nmine\n");
     CHECK(told(out["uninterested"]) == "ok 0 ");
     CHECK(out["uninterested"].output == "mine\n");
+  }
+}
+
+TEST_CASE("a line that waits for its reader is not lost when a child ends meanwhile", "[integration][probe]") {
+  for (const auto& shell : shells()) {
+    CAPTURE(shell.name);
+    const auto tag = new_tag();
+    Bundle bundle{fmt::format("exec /usr/bin/env TRUEUP_RUN={} /bin/sh -s", tag), {}, {}};
+    bundle.script = fmt::format(
+        "{}exec 4<&0 5>&1\ncat <&4 >/dev/null &\nN={} i=0\n"
+        "while [ $i -lt 100 ]; do say $i {:0100}; i=$((i + 1)); done; exit\n",
+        kBundleScript, kNonce, 0);
+    BundleProcess process(shell, bundle);
+    const auto wait_until = [](auto&& condition) {
+      for (int i = 0; i < 3000 && !condition(); ++i) usleep(10'000);
+      return condition();
+    };
+    REQUIRE(wait_until([&] { return process.output_is_full(); }));
+    process.hang_up();  // what ends the child
+    REQUIRE(wait_until([&] { return processes_with("TRUEUP_RUN=" + tag).size() == 1; }));
+    FrameReader reader({}, kNonce);
+    process.read_until(reader, [] { return false; });
+    for (int i = 0; i < 100; ++i) CHECK(process.raw().find(fmt::format("{} {} 0000", kNonce, i)) != std::string::npos);
   }
 }
 
