@@ -17,7 +17,7 @@ bounded() {
 as_owner() {
   _touched=$1
   shift
-  if [ "$(id -u)" = 0 ]; then as_uid "$(owner_uid "$_touched")" "$@"; else "$@"; fi
+  if [ "$self_uid" = 0 ]; then as_uid "$(owner_uid "$_touched")" "$@"; else "$@"; fi
 }
 
 # $_manager_uid: the user whose own systemd is asked, and whose units are read; empty: it is the system's. $_patience: seconds
@@ -297,7 +297,7 @@ _python_env() {
   [ -z "$_system" ] || printf '%s\n' "$_system"
 }
 
-_environ() { tr '\n\0' ' \n' 2>/dev/null <"/proc/$1/environ" | tr '\001-\011\013-\037' ' '; }
+_environ() { tr '\000\001-\037' '\n ' 2>/dev/null <"/proc/$1/environ"; }
 
 _command() { tr '\0\n' '  ' 2>/dev/null <"/proc/$1/cmdline"; }
 
@@ -487,7 +487,7 @@ _cache_dirs() {
     done'
   _roots=$({ printf 'home\t%s\n' "${1:-/}"; printf '%s\n\n' "$2" | cache_roots; } | grep -v '|')
   _seen=
-  if [ "$_uid" = "$(id -u)" ]; then _seen=$(printf '%s\n' "$_roots" | sh -c "$_try")
+  if [ "$_uid" = "$self_uid" ]; then _seen=$(printf '%s\n' "$_roots" | sh -c "$_try")
   elif [ -n "$_groups" ]; then
     _seen=$(printf '%s\n' "$_roots" | as_uid_groups="$_groups" as_uid "$_uid" sh -c "$_try" 2>/dev/null)
   fi
@@ -675,7 +675,7 @@ services() {
 _user_managers() {
   for _word in /run/user/[0-9]*; do
     [ -S "$_word/systemd/private" ] || continue
-    case $(id -u) in 0|"${_word##*/}") echo "${_word##*/}" ;; esac
+    case $self_uid in 0|"${_word##*/}") echo "${_word##*/}" ;; esac
   done
 }
 

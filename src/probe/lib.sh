@@ -1,5 +1,8 @@
 # What probe scripts may use: POSIX sh and utilities, read in front of each of them.
 
+# Our own uid, without asking `id` each time.
+while read -r _key _real self_uid _rest; do [ "$_key" != Uid: ] || break; done </proc/self/status
+
 # The fact is absent: we looked, and it is not there. Ends the probe.
 absent() { exit 221; }
 
@@ -27,7 +30,7 @@ end_record() { printf '\n'; }
 # Root's links are followed, step by step; another's ends the walk. In a sticky directory nobody can replace what is root's,
 # but what else is in it is other people's. Not root: our own uid, always, for we have no powers to lend.
 owner_uid() {
-  if [ "$(id -u)" != 0 ]; then id -u
+  if [ "$self_uid" != 0 ]; then printf '%s\n' "$self_uid"
   else
     _who=$(_decider "$1") || return
     printf '%s\n' "${_who#many}"
@@ -38,6 +41,14 @@ owner_uid() {
 _decider() {
   _at='' _rest=$1 _open='' _sticky='' _hops=0
   while [ "$_rest" ]; do
+    case $_at:$_rest in
+      :/*)
+        for _known in $roots_alone; do
+          case $_rest/ in "$_known"/*) [ ${#_known} -le ${#_at} ] || _at=$_known ;; esac
+        done
+        _rest=${_rest#"$_at"}
+        ;;
+    esac
     _part=${_rest%%/*}
     case $_rest in */*) _rest=${_rest#*/} ;; *) _rest='' ;; esac
     case $_part in
@@ -77,6 +88,27 @@ _decider() {
   [ "$_open$_sticky" ] && printf 'many65534\n' || printf '0\n'
 }
 
+# Of some directories that many paths lead through those that root alone decides about, and that are no links: what stands
+# in $roots_alone is not looked at again each time.
+list_roots_alone() {
+  [ "$self_uid" = 0 ] || return 0
+  ls -ldn -- /bin /boot /etc /home /lib /opt /root /usr /usr/bin /usr/lib /usr/lib/python3 /usr/lib/python3/dist-packages \
+    /usr/local /usr/local/bin /usr/local/lib /usr/sbin /var /var/lib 2>/dev/null | {
+    _alone=' '
+    while read -r _mode _links _owner _group _rest; do
+      _dir=/${_rest#*/}
+      case $_mode:$_group in
+        d???????w* | *+:* | [!d]*) continue ;;
+        d????w*:0) ;;
+        d????w*) continue ;;
+      esac
+      case $_alone in *" ${_dir%/*} "*) ;; *) [ -z "${_dir%/*}" ] || continue ;; esac
+      [ "$_owner" != 0 ] || _alone="$_alone$_dir "
+    done
+    printf '%s\n' "$_alone"
+  }
+}
+
 # trusted_path PATH: of it and the usual places, the directories where root alone decides which programs there are.
 trusted_path() {
   _path='' _more=''
@@ -97,21 +129,21 @@ trusted_path() {
 }
 
 # may_run FILE: may we execute it with the powers that we have? Where root alone decides, or we ourselves.
-may_run() { [ -x "$1" ] && case $(_decider "$1") in 0 | "$(id -u)") ;; *) false ;; esac; }
+may_run() { [ -x "$1" ] && case $(_decider "$1") in 0 | "$self_uid") ;; *) false ;; esac; }
 
 # as_uid UID CMD ARGS...: runs CMD as that user, without root's groups (in those that $as_uid_groups names, the main one
 # first), privileges and environment. 126, with the reason on standard error, where that cannot be done.
 as_uid() {
   _uid=$1
   shift
-  if [ "$(id -u)" = "$_uid" ]; then
+  if [ "$self_uid" = "$_uid" ]; then
     "$@"
     return
   fi
   _gid=${as_uid_groups%% *}
   # A directory service may not answer.
   [ -n "$_gid" ] || _gid=$(timeout 2 id -g "$_uid" 2>/dev/null) || _gid=65534
-  if [ "$(id -u)" != 0 ]; then
+  if [ "$self_uid" != 0 ]; then
     printf 'cannot run as uid %s: we are not root\n' "$_uid" >&2
     return 126
   fi
