@@ -102,7 +102,12 @@ Awaitable<Result<Endpoints>> resolve(std::string name, std::uint16_t port, Watch
     co_return fail(ErrorKind::io, fmt::format("cannot look up '{}': {}", name, error.what()));
   }
   co_await wake.async_wait(use_tuple);
-  if (watch.over()) co_return fail(*watch.over());
+  if (watch.over()) {
+    auto error = *watch.over();
+    if (error.hint.empty() && error.kind == ErrorKind::timeout)
+      error.hint = "the name server does not answer; check this machine's, or give the host an 'address' in the inventory";
+    co_return fail(std::move(error));
+  }
   co_return *look_up->result;
 }
 

@@ -21,8 +21,12 @@ Result<std::string> expand(std::string_view text, const Tokens& tokens, const Lo
     if (text[i] == '%') {
       if (++i == text.size()) return fail(ErrorKind::malformed, "a lone '%' stands at the end");
       const auto token = tokens.find(text[i]);
-      if (token == tokens.end())
-        return fail(ErrorKind::unsupported, fmt::format("'%{}' means nothing there", printable(text.substr(i, 1))));
+      if (token == tokens.end()) {
+        std::vector<std::string> known;
+        for (const auto& [letter, value] : tokens) known.push_back(fmt::format("%{}", letter));
+        return fail(ErrorKind::unsupported, fmt::format("'%{}' means nothing there; there are {}",
+                                                        printable(text.substr(i, 1)), join(known, ", ")));
+      }
       expanded += token->second;
     } else if (environment != nullptr && text.substr(i).starts_with("${")) {
       const auto end = text.find('}', i);
@@ -54,6 +58,9 @@ class Maker {
   Result<Route> make() {
     for (const auto& [keyword, settings] : config_.settings)
       if (!settings.front().at.file.empty()) route_.said_at[keyword] = settings.front().at;
+    if (const auto* name = find(Keyword::host_name))
+      if (const auto known = expand(name->value, {{'%', "%"}, {'h', config_.original}}, nullptr); !known)
+        return failed(Keyword::host_name, known.error().message);
     route_.address = to_lower(host_name(config_));
     route_.user = text(Keyword::user, local_.user);
     if (const auto* port = find(Keyword::port)) route_.port = static_cast<std::uint16_t>(std::stoi(port->value));
@@ -126,6 +133,10 @@ class Maker {
     if (const auto* command = find(Keyword::proxy_command); command != nullptr && to_lower(command->value) != "none") {
       auto expanded = expand(command->value, proxy_tokens_, nullptr);
       if (!expanded) return wrong(Keyword::proxy_command, *command, expanded.error().message);
+      // A shell reads it.
+      if (command->value.find("%r") != std::string::npos && route_.user.find_first_of("$\\") != std::string::npos)
+        return wrong(Keyword::proxy_command, *command,
+                     fmt::format("'%r' is {}, which a shell would take for something else", printable(route_.user)));
       route_.proxy_command = *std::move(expanded);
     }
     if (const auto* jump = find(Keyword::proxy_jump); jump != nullptr && to_lower(jump->value) != "none") {

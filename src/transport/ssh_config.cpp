@@ -606,7 +606,8 @@ class SshConfig::Evaluation {
     }
     if (undecided != nullptr)
       note(config_.position(block.file, block.number),
-           fmt::format("'Match {}' is not evaluated, what stands under it is ignored", printable(undecided->name)));
+           fmt::format("'Match {}{}' is not evaluated, what stands under it is ignored", undecided->negated ? "!" : "",
+                       printable(undecided->name)));
     return undecided == nullptr;
   }
 

@@ -87,7 +87,7 @@ TEST_CASE("an agent may be named in five ways", "[unit][transport][route]") {
 }
 
 TEST_CASE("what cannot be a route is told with its place", "[unit][transport][route]") {
-  CHECK(error_of({{Keyword::identity_file, "/%z"}}) == "config:1: 'IdentityFile /%z': '%z' means nothing there");
+  CHECK(error_of({{Keyword::identity_file, "/%z"}}) == "config:1: 'IdentityFile /%z': '%z' means nothing there; there are %%, %L, %d, %h, %i, %j, %k, %l, %n, %p, %r, %u");
   CHECK(error_of({{Keyword::identity_file, "${NO}"}}) == "config:1: 'IdentityFile ${NO}': the variable NO is not set");
   CHECK(error_of({{Keyword::identity_file, "~root/x"}}) ==
         "config:1: 'IdentityFile ~root/x': only '~/' is understood, no other account's directory");
@@ -95,7 +95,12 @@ TEST_CASE("what cannot be a route is told with its place", "[unit][transport][ro
         "config:1: 'HostName -oProxyCommand=x': host name '-oproxycommand=x' begins with '-'");
   CHECK(error_of({{Keyword::user, "-x"}}) == "config:1: 'User -x': user name '-x' begins with '-'");
   CHECK(error_of({{Keyword::proxy_jump, "a,-b"}}) == "config:1: 'ProxyJump a,-b': host name '-b' begins with '-'");
-  CHECK(error_of({{Keyword::proxy_command, "nc %u"}}) == "config:1: 'ProxyCommand nc %u': '%u' means nothing there");
+  CHECK(error_of({{Keyword::proxy_command, "nc %u"}}) == "config:1: 'ProxyCommand nc %u': '%u' means nothing there; there are %%, %h, %n, %p, %r");
+  CHECK(error_of({{Keyword::host_name, "%u.example"}}) ==
+        "config:1: 'HostName %u.example': '%u' means nothing there; there are %%, %h");
+  CHECK(error_of({{Keyword::user, "a$HOME"}, {Keyword::proxy_command, "nc %r"}}) ==
+        "config:1: 'ProxyCommand nc %r': '%r' is a$HOME, which a shell would take for something else");
+  CHECK(error_of({{Keyword::user, "a$HOME"}, {Keyword::proxy_command, "nc %h"}}) == "no error");
   CHECK(error_of({{Keyword::pubkey_authentication, "no"}}) ==
         "config:1: 'PubkeyAuthentication no': trueup logs in by key only");
   CHECK(error_of({{Keyword::preferred_authentications, "password,keyboard-interactive"}}) ==

@@ -87,16 +87,18 @@ TEST_CASE("what is not done is noted for the hosts that it concerns", "[unit][tr
   files.texts["/home/me/.ssh/config"] =
       "Host gpu1\n CertificateFile ~/c\n CanonicalizeHostname no\n StrictHostKeyChecking no\n"
       "Match host gpu* exec \"test -e /x\"\n Port 7\n"
+      "Match host gpu* !exec \"test -e /x\"\n Port 7\n"
       "Host *\n ForwardAgent yes\n Prot 8\n StrictHostKeyChecking no\n";
   CHECK(
       notes(evaluate(files, "gpu1")) ==
       Texts{"/home/me/.ssh/config:2: CertificateFile ~/c: libssh2 cannot log in with certificates, plain keys are used",
             "/home/me/.ssh/config:5: 'Match exec' is not evaluated, what stands under it is ignored",
-            "/home/me/.ssh/config:9: 'Prot' is not known here and is ignored; did you mean 'Port'?",
+            "/home/me/.ssh/config:7: 'Match !exec' is not evaluated, what stands under it is ignored",
+            "/home/me/.ssh/config:11: 'Prot' is not known here and is ignored; did you mean 'Port'?",
             "/home/me/.ssh/config:4: StrictHostKeyChecking no: host keys are checked all the same"});
   CHECK(notes(evaluate(files, "db")) ==
-        Texts{"/home/me/.ssh/config:9: 'Prot' is not known here and is ignored; did you mean 'Port'?",
-              "/home/me/.ssh/config:10: StrictHostKeyChecking no: host keys are checked all the same"});
+        Texts{"/home/me/.ssh/config:11: 'Prot' is not known here and is ignored; did you mean 'Port'?",
+              "/home/me/.ssh/config:12: StrictHostKeyChecking no: host keys are checked all the same"});
 }
 
 TEST_CASE("mistakes are told with their place, all of them", "[unit][transport][ssh_config]") {
