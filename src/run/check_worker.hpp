@@ -18,7 +18,7 @@ namespace trueup {
 class CheckWorker {
  public:
   struct Limits {
-    std::chrono::milliseconds compile{30'000};
+    std::chrono::milliseconds compile{30'000};         ///< of processor time
     std::size_t memory_bytes = std::size_t{1} << 30U;  ///< beyond what this process has when it starts
     std::size_t answer_bytes = std::size_t{64} << 20U; ///< of one host
   };
@@ -36,8 +36,8 @@ class CheckWorker {
   CheckWorker(CheckWorker&&) noexcept;
   CheckWorker& operator=(CheckWorker&&) noexcept;
 
-  /// `facts`: environment_to_json plus `derived`. Error: all checks together took longer than `limit` on this host, or
-  /// one ended the process; the id of the check is in the message. The next call starts another process: one host's
+  /// `facts`: environment_to_json plus `derived`. Error: all checks together took longer than `limit` (processor time)
+  /// on this host, or one ended the process; the id of the check is in the message. The next call starts another process: one host's
   /// facts cost no other host its judgement. Until it `is_spent`: then every call gives the last error.
   Result<Assessment> assess(const nlohmann::json& facts, std::chrono::milliseconds limit) const;
 
