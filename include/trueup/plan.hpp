@@ -50,8 +50,11 @@ struct HostPlan {
   std::string name;
   std::string unverified;             ///< the file that its facts were read from; empty: the host itself was looked at. Steps were
                                       ///< not inspected then, and such a plan is never saved
-  std::string refused;                ///< why nothing may be done on this host (a guard, not reached, not root); empty: the
-                                      ///< steps stand, or there is nothing to do
+  std::string refused;                ///< why nothing may be done on this host (a guard); empty: the steps stand, or there
+                                      ///< is nothing to do
+  std::string unreached;              ///< why it could not be looked at to the end (not reached, cut off, not root); empty: it was
+  std::string hint;                   ///< what can be done about that
+  std::vector<std::string> before_host, after_host;  ///< programs that the controller runs around the steps, with arguments
   std::vector<PlannedFinding> cures;  ///< findings that the steps are for
   std::vector<PlanStep> steps;        ///< in the order in which they run; empty: nothing to do
   std::vector<LeftOut> left_out;

@@ -100,6 +100,10 @@ std::string did_you_mean(std::string_view name, std::span<const std::string> can
   return best ? fmt::format("; did you mean '{}'?", *best) : std::string();
 }
 
+std::string count(std::size_t number, std::string_view thing) {
+  return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
+}
+
 std::string shell_quote(std::string_view text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+:,./-";
   if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return std::string(text);
@@ -111,6 +115,12 @@ std::string shell_quote(std::string_view text) {
       quoted += c;
   }
   return quoted + "'";
+}
+
+std::string shell_line(const std::vector<std::string>& words) {
+  std::vector<std::string> quoted;
+  for (const auto& word : words) quoted.push_back(shell_quote(word));
+  return join(quoted, " ");
 }
 
 namespace {

@@ -32,8 +32,13 @@ std::optional<std::string> nearest(std::string_view name, std::span<const std::s
 /// `; did you mean 'X'?`, or nothing: to be appended to a message about an unknown name.
 std::string did_you_mean(std::string_view name, std::span<const std::string> candidates);
 
+/// `1 host`, `2 hosts`.
+std::string count(std::size_t number, std::string_view thing);
+
 /// One shell word that `/bin/sh` reads back as exactly `text`. Plain words stay as they are.
 std::string shell_quote(std::string_view text);
+/// A program and its arguments, as they would be typed.
+std::string shell_line(const std::vector<std::string>& words);
 
 /// Safe for a terminal and for one line: C0, C1, DEL, bidirectional and zero-width characters and invalid UTF-8 come
 /// out as visible escapes (`\x1b`, `\u202e`), tabs as one blank, newlines as `\n`.

@@ -44,6 +44,30 @@ std::optional<Plan> load_plan(const ApplyOptions& work, const Options& options, 
   return std::nullopt;
 }
 
+/// Nothing runs around the steps of a host but what its plan showed.
+Errors other_programs(const std::vector<const HostPlan*>& plans, const std::vector<HostPrograms>& programs) {
+  Errors errors;
+  const auto compare = [&](const HostPlan& plan, const char* name, const std::vector<std::string>& shown,
+                           const std::vector<std::string>& now) {
+    if (shown == now) return;
+    const auto said = [](const std::vector<std::string>& argv) {
+      return argv.empty() ? std::string("none") : fmt::format("`{}`", shell_line(argv));
+    };
+    errors.push_back({ErrorKind::refused,
+                      fmt::format("host {}: the plan showed {} as its {}, the inventory has {} now", plan.name,
+                                  said(shown), name, said(now)),
+                      {},
+                      {},
+                      "make the plan anew, and look at it again"});
+  };
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i]->steps.empty()) continue;
+    compare(*plans[i], "before_host", plans[i]->before_host, programs[i].before);
+    compare(*plans[i], "after_host", plans[i]->after_host, programs[i].after);
+  }
+  return errors;
+}
+
 int apply(Options options, const ApplyOptions& work) {
   int status = 0;
   options.planning = work.plan.empty();  // a plan that was made needs no fixes any more, nor does the audit behind it
@@ -95,6 +119,10 @@ int apply(Options options, const ApplyOptions& work) {
   with_groups.policy.groups = group_rules(inventory, hosts, errors);
   auto programs = host_programs(inventory, hosts, errors);
   if (!errors.empty()) return report_errors(errors);
+  if (const auto others = other_programs(plans, programs); !others.empty()) {
+    report_errors(others);
+    return kRefused;
+  }
 
   Desk desk(*prepared, hosts, options, with_groups);
   desk.settings.run = make_run_id(std::chrono::system_clock::now());
@@ -115,7 +143,8 @@ void add_apply(CLI::App& app, Options& options, int& status) {
   const auto work = std::make_shared<ApplyOptions>();
   auto* command = app.add_subcommand("apply", "do what a plan says, look whether it helped, else put it back");
   command->add_option("PLAN", work->plan,
-                      "file of `trueup plan -o`; without one a plan is made, shown and asked about");
+                      "file of `trueup plan -o`; without one a plan is made, shown and asked about")
+      ->option_text(" ");
   add_hosts(*command, options);
   add_playbook(*command, options);
   add_plan_choice(*command, options);

@@ -102,12 +102,13 @@ Result<Assessment> assess_then(const Prepared& prepared, std::size_t index, cons
 
 HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& host, const PlanDraft& draft,
                  const Inspection& inspection) {
+  const Error not_looked_at{ErrorKind::unreachable, "it was not looked at", {}, {}, {}};
   if (host.status == HostStatus::unreachable || (host.error && draft.steps.empty()))
-    return refused_plan(host.name, host.error ? to_string(*host.error) : std::string("it was not looked at"), draft);
-  if (inspection.error) return refused_plan(host.name, to_string(with_context(*inspection.error, "inspecting")), draft);
+    return unreached_plan(host.name, host.error.value_or(not_looked_at), draft);
+  if (inspection.error) return unreached_plan(host.name, with_context(*inspection.error, "inspecting"), draft);
   const bool is_offline = !host.unverified_source.empty();
   if (!is_offline && !draft.steps.empty() && inspection.steps.empty())
-    return refused_plan(host.name, "it was not inspected", draft);
+    return unreached_plan(host.name, not_looked_at, draft);
   auto made = make_host_plan(host.name, draft, inspection.steps,
                              {host.environment, prepared.auditor.knowledge,
                               !is_offline && !prepared.programs[index].before.empty(), inspection.is_kubernetes_node});
@@ -117,6 +118,8 @@ HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& 
   if (!predicted)
     return refused_plan(host.name, "what would be left cannot be foretold: " + to_string(predicted.error()), draft);
   foretell(made.plan, host.assessment, *predicted, made.changes);
+  made.plan.before_host = prepared.programs[index].before;
+  made.plan.after_host = prepared.programs[index].after;
   return std::move(made.plan);
 }
 
@@ -216,12 +219,13 @@ int plan(Options options) {
 
 void add_plan_key(CLI::App& command, Options& options) {
   command.add_option("--plan-key", options.plan_key,
-                     "file of the key that seals plans, for controllers that share them; default: this account's own");
+                     "file of the key that seals plans, for controllers that share them; default: this account's own")
+      ->option_text("FILE");
 }
 
 void add_plan_choice(CLI::App& command, Options& options) {
   const auto add_names = [&](const char* name, std::vector<std::string>& into, const char* help) {
-    command.add_option(name, into, help)->delimiter(',')->allow_extra_args(false);
+    command.add_option(name, into, help)->option_text("NAME,...")->delimiter(',')->allow_extra_args(false);
   };
   add_names("--only", options.only, "only what cures these: checks, or findings as CHECK@ABOUT");
   add_names("--exclude", options.exclude, "not what cures these");
@@ -229,7 +233,7 @@ void add_plan_choice(CLI::App& command, Options& options) {
 }
 
 void add_plan_options(CLI::App& command, Options& options) {
-  command.add_option("-o,--out", options.plan_file, "save the plan for `trueup apply`");
+  command.add_option("-o,--out", options.plan_file, "save the plan for `trueup apply`")->option_text("FILE");
   command.add_flag("--detailed-exitcode", options.detailed_exitcode, "exit with 5 where something would change");
   add_plan_choice(command, options);
   add_plan_key(command, options);

@@ -127,12 +127,28 @@ void settle_findings(const PlanDraft& draft, const std::vector<const WantedStep*
 
 }  // namespace
 
-HostPlan refused_plan(const std::string& name, std::string why, const PlanDraft& draft) {
+namespace {
+
+HostPlan plan_without_steps(const std::string& name, const PlanDraft& draft, const std::string& why) {
   HostPlan plan;
   plan.name = name;
-  plan.refused = std::move(why);
   plan.left_out = draft.left_out;
-  for (const auto& finding : draft.cures) plan.left_out.push_back({finding, "nothing may be done on this host"});
+  for (const auto& finding : draft.cures) plan.left_out.push_back({finding, why});
+  return plan;
+}
+
+}  // namespace
+
+HostPlan refused_plan(const std::string& name, std::string why, const PlanDraft& draft) {
+  auto plan = plan_without_steps(name, draft, "nothing may be done on this host");
+  plan.refused = std::move(why);
+  return plan;
+}
+
+HostPlan unreached_plan(const std::string& name, const Error& why, const PlanDraft& draft) {
+  auto plan = plan_without_steps(name, draft, "the host could not be looked at to the end");
+  plan.unreached = to_string(why);
+  plan.hint = why.hint;
   return plan;
 }
 

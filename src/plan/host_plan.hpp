@@ -47,8 +47,10 @@ struct GuardedHost {
 HostDraft make_host_plan(const std::string& name, const PlanDraft& draft, const std::vector<InspectedStep>& inspected,
                          const GuardedHost& host);
 
-/// A host for which no plan can be made. The findings that count are left out with it.
+/// A host on which nothing may be done. The findings that count are left out with it.
 HostPlan refused_plan(const std::string& name, std::string why, const PlanDraft& draft = {});
+/// Likewise a host that could not be looked at to the end.
+HostPlan unreached_plan(const std::string& name, const Error& why, const PlanDraft& draft = {});
 
 /// Findings at warning or above that the host will still have: what the assessment of the predicted host says, without
 /// what the restart of a unit ends (a finding about a unit that starts anew, which today only follows from findings

@@ -70,6 +70,10 @@ ordered_json host_json(const HostPlan& host) {
   return {{"name", host.name},
           {"unverified_source", host.unverified},
           {"refused", host.refused},
+          {"unreached", host.unreached},
+          {"hint", host.hint},
+          {"before_host", host.before_host},
+          {"after_host", host.after_host},
           {"cures", findings_json(host.cures)},
           {"steps", std::move(steps)},
           {"left_out", std::move(left_out)},
@@ -116,6 +120,10 @@ struct PlanReader {
     host.name = from.at("name");
     host.unverified = from.at("unverified_source");
     host.refused = from.at("refused");
+    host.unreached = from.at("unreached");
+    host.hint = from.at("hint");
+    host.before_host = from.at("before_host").get<std::vector<std::string>>();
+    host.after_host = from.at("after_host").get<std::vector<std::string>>();
     host.cures = findings(from.at("cures"));
     for (const auto& each : from.at("steps")) host.steps.push_back(step(each));
     for (const auto& each : from.at("left_out")) host.left_out.push_back({finding(each), each.at("why")});

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+
 namespace trueup {
 
 std::vector<Block> blocks_of(const RunReport& report, const std::function<bool(const Finding&)>& is_wanted) {
@@ -45,13 +47,36 @@ std::vector<ErrorGroup> error_groups(const RunReport& report) {
   return groups;
 }
 
+namespace {
+
+/// `did not begin: WHY` without how far it came.
+std::string_view why_lost(const ProbeOutput& probe) {
+  const std::string_view detail = probe.detail;
+  const auto colon = detail.find(": ");
+  return probe.status == ProbeStatus::lost && colon != detail.npos ? detail.substr(colon + 2) : std::string_view();
+}
+
+}  // namespace
+
+bool is_told_by_error(const HostReport& host, const ProbeOutput& probe) {
+  const auto why = why_lost(probe);
+  return host.error && !why.empty() && to_string(*host.error).find(why) != std::string::npos;
+}
+
 std::map<std::string, GapGroup> gap_groups(const RunReport& report) {
   std::map<std::string, GapGroup> gaps;
   for (const auto& host : report.hosts) {
+    std::set<std::string> told;
+    for (const auto& probe : host.probes)
+      if (is_told_by_error(host, probe)) told.emplace(why_lost(probe));
     std::set<std::string> reasons;
     for (const auto& gap : host.assessment.not_evaluated) {
-      gaps[gap.why].checks.insert(gap.check);
-      if (reasons.insert(gap.why).second) gaps[gap.why].hosts.push_back(host.name);
+      const auto by_error = std::find_if(told.begin(), told.end(), [&](const std::string& why) {
+        return gap.why.find(why) != std::string::npos;
+      });
+      const auto& why = by_error == told.end() ? gap.why : *by_error;
+      gaps[why].checks.insert(gap.check);
+      if (reasons.insert(why).second) gaps[why].hosts.push_back(host.name);
     }
   }
   return gaps;
@@ -107,10 +132,6 @@ std::string totals(const Counts& counts) {
                      count(counts.hosts, "host"), counts.failing, counts.unreachable, counts.incomplete, counts.clean,
                      count(counts.errors, "error"), count(counts.warnings, "warning"), count(counts.infos, "info"),
                      count(counts.not_evaluated, "check"));
-}
-
-std::string count(std::size_t number, std::string_view thing) {
-  return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
 }
 
 }  // namespace trueup

@@ -32,7 +32,11 @@ struct ErrorGroup {
 };
 std::vector<ErrorGroup> error_groups(const RunReport& report);
 
-/// Checks that could not be evaluated for one reason.
+/// Whether a probe was lost for what the host's own error says already.
+bool is_told_by_error(const HostReport& host, const ProbeOutput& probe);
+
+/// Checks that could not be evaluated for one reason. Where that is what ended the host's audit, it is told by it, not
+/// by all the facts that are missing for it.
 struct GapGroup {
   std::vector<std::string> hosts;
   std::set<std::string> checks;
@@ -59,8 +63,5 @@ Counts counts_of(const HostReport& host, Severity fail_on);
 
 /// In one line, whatever there is none of included: `2 hosts (1 failing, 0 not reached, ...), ...`.
 std::string totals(const Counts& counts);
-
-/// `1 host`, `2 hosts`.
-std::string count(std::size_t number, std::string_view thing);
 
 }  // namespace trueup

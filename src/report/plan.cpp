@@ -19,10 +19,6 @@ namespace {
 constexpr std::size_t kIndent = 13;
 constexpr std::size_t kShownDiffLines = 24;  // of one step, without -v
 
-std::string count(std::size_t number, std::string_view thing) {
-  return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
-}
-
 std::string check_of(const PlannedFinding& finding) { return printable(finding.key.substr(0, finding.key.find('@'))); }
 
 Paint paint_of_line(std::string_view line) {
@@ -65,6 +61,10 @@ void render_cures(Page& page, const HostPlan& host) {
                                                            check_of(finding), printable(fix->second)));
     label = "";
   }
+}
+
+void render_program(Page& page, std::string_view label, const std::vector<std::string>& argv) {
+  if (!argv.empty()) page.paragraph(label, fmt::format("{} (run here, by this controller)", printable(shell_line(argv))));
 }
 
 void render_cost(Page& page, const HostPlan& host) {
@@ -110,8 +110,12 @@ void render_remaining(Page& page, const HostPlan& host) {
 std::string body_of(const HostPlan& host, const TableOptions& options) {
   Page page(options, kIndent);
   if (!host.refused.empty()) page.paragraph("why", printable(host.refused));
+  if (!host.unreached.empty()) page.paragraph("why", printable(host.unreached));
+  if (!host.hint.empty()) page.paragraph("do", printable(host.hint));
   render_cures(page, host);
+  render_program(page, "before", host.before_host);
   for (std::size_t i = 0; i < host.steps.size(); ++i) render_step(page, i + 1, host.steps[i], options);
+  render_program(page, "after", host.after_host);
   render_cost(page, host);
   if (!host.steps.empty()) render_remaining(page, host);
   render_left_out(page, host);
@@ -124,10 +128,14 @@ struct Block {
   std::vector<std::string> hosts;
 };
 
-bool is_silent(const HostPlan& host) { return host.steps.empty() && host.refused.empty() && host.left_out.empty(); }
+bool is_silent(const HostPlan& host) {
+  return host.steps.empty() && host.refused.empty() && host.unreached.empty() && host.left_out.empty();
+}
 
-/// Plans first, then what was refused, then hosts for whose findings nothing is known.
-int rank_of(const HostPlan& host) { return !host.steps.empty() ? 0 : !host.refused.empty() ? 1 : 2; }
+/// Plans first, then what was refused, then what was not looked at, then hosts for whose findings nothing is known.
+int rank_of(const HostPlan& host) {
+  return !host.steps.empty() ? 0 : !host.refused.empty() ? 1 : !host.unreached.empty() ? 2 : 3;
+}
 
 std::vector<Block> blocks_of(const Plan& plan, const TableOptions& options) {
   std::vector<Block> blocks;
@@ -152,6 +160,8 @@ void render_headline(Page& page, const Block& block) {
     page.headline(Paint::yellow, "plan", fmt::format("{}: {}", where, count(block.host->steps.size(), "step")));
   else if (!block.host->refused.empty())
     page.headline(Paint::red, "refused", where);
+  else if (!block.host->unreached.empty())
+    page.headline(Paint::red, "unreached", where);
   else
     page.headline(Paint::yellow, "no steps", where);
 }
@@ -161,21 +171,24 @@ std::string time_text(std::chrono::sys_seconds time) {
 }
 
 void render_summary(Page& page, const Plan& plan, const std::string& saved_to) {
-  std::size_t steps = 0, changing = 0, refused = 0, left_out = 0;
+  std::size_t steps = 0, changing = 0, refused = 0, unreached = 0, left_out = 0;
   std::uint64_t download = 0;
   for (const auto& host : plan.hosts) {
     steps += host.steps.size();
     changing += host.steps.empty() ? 0U : 1U;
     refused += host.refused.empty() ? 0U : 1U;
+    unreached += host.unreached.empty() ? 0U : 1U;
     left_out += host.left_out.size();
     for (const auto& step : host.steps) download += step.download_bytes;
   }
   std::vector<std::string> parts = {count(plan.hosts.size(), "host")};
-  parts.push_back(changing == 0 ? page.paint(Paint::green, "nothing to do")
-                                : page.paint(Paint::yellow,
-                                             fmt::format("{} on {}", count(steps, "step"), count(changing, "host"))));
+  if (changing != 0)
+    parts.push_back(page.paint(Paint::yellow, fmt::format("{} on {}", count(steps, "step"), count(changing, "host"))));
+  else if (refused + unreached < plan.hosts.size())
+    parts.push_back(page.paint(Paint::green, "nothing to do"));
   if (download != 0) parts.push_back(size_text(download) + " to download in all");
   if (refused != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} refused", refused)));
+  if (unreached != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} not reached", unreached)));
   if (left_out != 0) parts.push_back(page.paint(Paint::yellow, count(left_out, "finding") + " left out"));
   page.line(join(parts, " · "));
   if (changing == 0) return;

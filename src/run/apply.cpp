@@ -137,6 +137,8 @@ class Application {
       auto& result = report_.hosts[host];
       if (!plans_[host]->refused.empty())
         result = refusal("planned", plans_[host]->refused);
+      else if (!plans_[host]->unreached.empty())
+        result = unreached(plans_[host]->unreached, plans_[host]->hint);
       else if (plans_[host]->steps.empty())
         result.outcome = WorkOutcome::unchanged;
       progress[host] = progress_of(result);
@@ -162,6 +164,15 @@ class Application {
     result.outcome = WorkOutcome::refused;
     result.code = std::move(code);
     result.why = std::move(why);
+    return result;
+  }
+
+  static WorkResult unreached(std::string why, std::string hint) {
+    WorkResult result;
+    result.outcome = WorkOutcome::failed;
+    result.code = "unreachable";
+    result.why = std::move(why);
+    result.hint = std::move(hint);
     return result;
   }
 
@@ -203,10 +214,7 @@ class Application {
       const auto host = asked[probing.host];
       auto& result = report_.hosts[host];
       if (probing.error) {
-        result.outcome = WorkOutcome::failed;
-        result.code = "unreachable";
-        result.why = to_string(*probing.error);
-        result.hint = probing.error->hint;
+        result = unreached(to_string(*probing.error), probing.error->hint);
         return std::nullopt;
       }
       // An answer that cannot be read is asked for again at the start.

@@ -93,9 +93,7 @@ Result<void> run_after_host(const HostPrograms& programs, const Host& host, cons
 }
 
 std::string how_to_bring_back(const HostPrograms& programs, const Host& host, const std::string& run) {
-  std::string command;
-  for (const auto& word : programs.after.empty() ? programs.before : programs.after)
-    command += (command.empty() ? "" : " ") + shell_quote(word);
+  const auto command = shell_line(programs.after.empty() ? programs.before : programs.after);
   if (programs.after.empty()) return fmt::format("take back what `{}` did", command);
   std::string variables;
   for (const auto& variable : variables_of(host, run)) {

@@ -209,6 +209,16 @@ class TakenOutOfService(Repairs):
         path.write_text(yaml.safe_dump(document), encoding="utf-8")
         self.program, self.inventory = program, str(path)
 
+    def test_none_runs_that_no_plan_has_shown(self):
+        plan = self.plan()
+        self.assertIn(f"{self.program} drain (run here", trueup("plan", "-i", self.inventory).stdout)
+        changed = self.directory / "changed.yaml"
+        changed.write_text(pathlib.Path(self.inventory).read_text(encoding="utf-8").replace("drain", "reboot", 1),
+                           encoding="utf-8")
+        refused = trueup("apply", "-i", changed, plan, expect=8)
+        self.assertIn(f"host ct200: the plan showed `{self.program} drain` as its before_host", refused.stderr)
+        self.assertEqual(self.called(), [])
+
     def called(self):
         lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
         self.log.unlink(missing_ok=True)

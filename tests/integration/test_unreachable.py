@@ -94,6 +94,27 @@ class Unreachable(unittest.TestCase):
                 messages.add(host["error"]["message"])
         self.assertEqual(len(messages), len(expected))
 
+    def test_a_host_that_was_not_looked_at_is_not_one_without_work(self):
+        path = os.path.join(self.directory.name, "inventory.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            yaml.safe_dump({"hosts": {"gone": self.settings(address="127.0.0.1", port=closed_port()),
+                                      "locked": self.settings(user="opspw", become="sudo")}}, file)
+        plan_file = os.path.join(self.directory.name, "plan.json")
+        planned = hosts.run(hosts.TRUEUP, "plan", "-i", path, "-o", plan_file, check=False)
+        self.assertEqual(planned.returncode, 4, planned.stderr)
+        self.assertRegex(planned.stdout, r"unreached +gone\n +why .*\n? .*refused the\s+connection\n +do .*is sshd running")
+        self.assertRegex(planned.stdout, r"unreached +locked\n +why .*sudo wants a password")
+        self.assertIn("2 hosts · 2 not reached", planned.stdout)
+        self.assertNotIn("nothing to do", planned.stdout)
+        applied = hosts.run(hosts.TRUEUP, "apply", "-i", path, plan_file, check=False)
+        self.assertEqual(applied.returncode, 4, applied.stdout + applied.stderr)
+        self.assertRegex(applied.stdout, r"failed +gone\n .*refused the\s+connection\n +do .*is sshd running")
+        self.assertIn("2 failed", applied.stdout)
+        # One missing password is one thing to say, not one for each probe and check that waits for it.
+        audited = hosts.run(hosts.TRUEUP, "audit", "-i", path, "-l", "locked", check=False)
+        self.assertEqual(audited.returncode, 4)
+        self.assertLess(len(audited.stdout.splitlines()), 60, audited.stdout)
+
     def test_sudo_with_and_without_a_password(self):
         path = os.path.join(self.directory.name, "inventory.yaml")
         with open(path, "w", encoding="utf-8") as file:

@@ -41,10 +41,14 @@ Plan sample() {
   host.steps = {step, step};
   host.left_out = {{{"d", "other", Severity::info}, "no fix is known"}};
   host.remaining = {{"e", "rest", Severity::error}};
+  host.before_host = {"/usr/bin/drain", "it's"};
+  host.after_host = {"/usr/bin/undrain"};
   HostPlan other;
   other.name = "gpu2";
   other.refused = "not root";
   other.unverified = "facts.json";
+  other.unreached = "no answer";
+  other.hint = "start it";
   plan.hosts = {host, other};
   return plan;
 }

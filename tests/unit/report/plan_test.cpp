@@ -117,10 +117,33 @@ TEST_CASE("equal plans of many hosts are one block, and every host stands somewh
   CHECK_THAT(text, ContainsSubstring("nothing saved: -o FILE"));
 }
 
+TEST_CASE("a plan shows what the controller runs around the steps", "[unit][report][plan]") {
+  auto host = incident("ct200");
+  host.before_host = {"/usr/bin/scontrol", "update", "State=DRAIN; now"};
+  host.after_host = {"/usr/bin/undrain"};
+  const auto text = render_plan(plan_of({host}), "", {});
+  const auto before = text.find("  before     /usr/bin/scontrol update 'State=DRAIN; now' (run here, by this controller)\n");
+  const auto after = text.find("  after      /usr/bin/undrain (run here, by this controller)\n");
+  CHECK(before < text.find("cuda_toolkit:"));
+  CHECK(text.find("service: sglang") < after);
+  CHECK(after != text.npos);
+}
+
+TEST_CASE("a host that was not looked at has a plan that says so, and does not count as in order", "[unit][report][plan]") {
+  HostPlan gone;
+  gone.name = "gone1", gone.unreached = "connecting: refused", gone.hint = "is sshd running?";
+  CHECK(render_plan(plan_of({gone}), "", {}) ==
+        "unreached    gone1\n  why        connecting: refused\n  do         is sshd running?\n\n1 host · 1 not reached\n");
+  HostPlan idle;
+  idle.name = "idle1";
+  CHECK_THAT(render_plan(plan_of({gone, idle}), "", {}), ContainsSubstring("2 hosts · nothing to do · 1 not reached"));
+}
+
 TEST_CASE("a plan obeys no host: what came from there is shown escaped", "[unit][report][plan]") {
   auto host = incident("ct200");
   const std::string bad = "\x1b[2J\u202e";
-  host.refused = bad;
+  host.refused = host.unreached = host.hint = bad;
+  host.before_host = host.after_host = {bad};
   for (auto& each : host.cures) each.title += bad;
   for (auto& each : host.steps) {
     each.kind += bad, each.current += bad, each.wanted += bad, each.irreversible += bad, each.diff += bad;
