@@ -86,7 +86,8 @@ void render_probes(Page& page, const RunReport& report, const TableOptions& opti
   std::map<std::string, std::vector<std::string>> troubled;
   for (const auto& host : report.hosts)
     for (const auto& probe : host.probes) {
-      const bool shown = options.verbosity > 0 ? probe.status != ProbeStatus::ok : is_trouble(probe.status);
+      const bool shown = options.verbosity > 0 ? probe.status != ProbeStatus::ok
+                                               : is_trouble(probe.status) && !is_told_by_error(host, probe);
       if (!shown) continue;
       troubled[fmt::format("{}: {}{}{}", probe.id, to_string(probe.status), probe.detail.empty() ? "" : ": ",
                            printable(probe.detail))]
@@ -109,6 +110,12 @@ void render_gaps(Page& page, const RunReport& report) {
     page.paragraph(
         "", fmt::format("- {}: {}{} ({})", printable(why), join(named, ", "), more, printable(fold_hosts(gap.hosts))));
   }
+  const bool any_without_root = std::any_of(report.hosts.begin(), report.hosts.end(), [](const HostReport& host) {
+    const auto& info = host.environment.host;
+    return !host.error && !host.assessment.not_evaluated.empty() && info.is_known() && info->uid != 0;
+  });
+  if (any_without_root)
+    page.paragraph("do", "look as root, who sees all of it: -b becomes root by sudo, as 'become: sudo' in the inventory does");
   page.line();
 }
 
@@ -133,6 +140,8 @@ void render_summary(Page& page, const RunReport& report) {
   if (counts.unreachable != 0)
     parts.push_back(page.paint(Paint::red, fmt::format("{} not reached", counts.unreachable)));
   if (counts.incomplete != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} incomplete", counts.incomplete)));
+  if (counts.failing == 0 && counts.warnings != 0)
+    parts.push_back(page.paint(Paint::yellow, count(counts.warnings, "warning")));
   if (counts.not_evaluated != 0)
     parts.push_back(page.paint(Paint::yellow, count(counts.not_evaluated, "check") + " not evaluated"));
   const auto unverified = std::count_if(report.hosts.begin(), report.hosts.end(),

@@ -117,6 +117,56 @@ TEST_CASE("the table folds hosts with one cause, and symptoms under their cause"
   CHECK(std::count(table.begin(), table.end(), '\n') < 20);
 }
 
+TEST_CASE("what ended a host's audit is told once, not by all that is missing for it", "[unit][report][table]") {
+  const std::string why = "becoming root: sudo wants a password for ops, and none was given";
+  RunReport report;
+  auto host = host_with("gpu1", {});
+  host.status = HostStatus::partial;
+  host.error = Error{ErrorKind::escalation, why + "; still running: z", {}, {"on host gpu1"}, "give it with -K"};
+  for (int i = 0; i < 30; ++i) {
+    ProbeOutput lost;
+    lost.id = fmt::format("probe{}", i);
+    lost.status = ProbeStatus::lost;
+    lost.detail = "did not begin: " + why;
+    host.probes.push_back(lost);
+    host.assessment.not_evaluated.push_back(
+        {fmt::format("check{:02}", i), "", fmt::format("section{} is unknown: probe probe{}: lost: {}", i, i, lost.detail)});
+  }
+  host.assessment.not_evaluated.push_back({"other", "", "something else is unknown"});
+  report.hosts.push_back(host);
+  CHECK_THAT(render_table(report, {}), ContainsSubstring(R"(incomplete  gpu1
+  why       on host gpu1: becoming root: sudo wants a password for ops, and none was given; still
+            running: z
+  do        give it with -K
+
+unknown     checks that could not be evaluated
+            - becoming root: sudo wants a password for ops, and none was given: check00, check01,
+              check02, check03 and 26 more (gpu1)
+            - something else is unknown: other (gpu1)
+)"));
+  CHECK_THAT(render_table(report, {false, 100, 1}), ContainsSubstring("probe29: lost"));
+}
+
+TEST_CASE("who does not look as root is told how to", "[unit][report][table]") {
+  RunReport report;
+  report.hosts.push_back(host_with("gpu1", {}));
+  auto& host = report.hosts.front();
+  host.assessment.not_evaluated.push_back({"a", "", "not root"});
+  HostInfo info;
+  info.uid = 1000;
+  host.environment.host = info;
+  CHECK_THAT(render_table(report, {}), ContainsSubstring("-b becomes root by sudo"));
+  info.uid = 0;
+  host.environment.host = info;
+  CHECK(render_table(report, {}).find("-b becomes") == std::string::npos);
+}
+
+TEST_CASE("warnings are counted where nothing fails", "[unit][report][table]") {
+  RunReport report;
+  report.hosts.push_back(host_with("gpu1", {finding("a", Severity::warning), finding("b", Severity::warning)}));
+  CHECK_THAT(render_table(report, {}), ContainsSubstring("1 host · 2 warnings · "));
+}
+
 TEST_CASE("facts that nobody vouches for are marked in every format", "[unit][report][unverified]") {
   RunReport report;
   for (const auto* name : {"gpu1", "gpu2", "gpu3"}) report.hosts.push_back(host_with(name, {}));
