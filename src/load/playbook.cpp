@@ -65,8 +65,12 @@ class Loader {
       errors_.push_back(std::move(problem));
       return;
     }
+    // By whatever path it is named, a file counts once: a relative one, one through a link, a copy.
+    auto digest = hex(sha256(*text));
+    for (const auto& [read, its_digest] : playbook_.digests)
+      if (its_digest == digest) return;
     playbook_.files.push_back(path);
-    playbook_.digests[path] = hex(sha256(*text));
+    playbook_.digests[path] = std::move(digest);
     const auto root = parse_yaml(*text, path);
     if (!root) {
       errors_.push_back(root.error());
