@@ -1,5 +1,7 @@
 #include "cli/arguments.hpp"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
@@ -18,15 +20,22 @@ void add_inventory(CLI::App& command, Options& options) {
   command
       .add_option("-i,--inventory", options.inventories,
                   "inventory file, 'host1,host2,', '-' (standard input) or exec:PROGRAM; may be repeated")
+      ->option_text("INVENTORY")
       ->allow_extra_args(false);
 }
 
 void add_limit(CLI::App& command, Options& options) {
-  command.add_option("-l,--limit", options.limit, "which hosts: names, groups, globs, a:&b, a:!b")->check(not_empty);
+  command.add_option("-l,--limit", options.limit, "which hosts: names, groups, globs, a:&b, a:!b")
+      ->option_text("HOSTS")
+      ->check(not_empty);
 }
 
 void add_playbook(CLI::App& command, Options& options) {
   command.add_option("-p,--playbook", options.playbooks, "playbook instead of the shipped ones; may be repeated")
+      ->option_text("FILE")
+      ->allow_extra_args(false);
+  command.add_option("--also-playbook", options.more_playbooks, "playbook beside these; may be repeated")
+      ->option_text("FILE")
       ->allow_extra_args(false);
 }
 
@@ -36,6 +45,7 @@ void add_deep(CLI::App& command, Options& options) {
 
 void add_tags(CLI::App& command, Options& options) {
   command.add_option("-t,--tags", options.tags, "only checks with one of these tags")
+      ->option_text("TAG,...")
       ->delimiter(',')
       ->allow_extra_args(false);
 }
@@ -45,36 +55,39 @@ void add_stored(CLI::App& command, Options& options) {
       .add_option(
           "--from", options.from,
           "look at stored facts instead of hosts: a file of what `trueup facts` printed, or '-'; may be repeated")
-      ->type_name("FACTS")
+      ->option_text("FILE")
       ->allow_extra_args(false);
   command
       .add_option("--from-output", options.from_output,
                   "likewise: a file of what the script of `trueup probe-script` printed, one host; may be repeated")
-      ->type_name("FILE")
+      ->option_text("FILE")
       ->allow_extra_args(false);
 }
 
 void add_connection_options(CLI::App& command, Options& options) {
-  command.add_option("-u,--user", options.user, "log in as this account")->check(not_empty);
-  command.add_option("--private-key", options.private_key, "log in with this key file")->check(not_empty);
+  command.add_option("-u,--user", options.user, "log in as this account")->option_text("ACCOUNT")->check(not_empty);
+  command.add_option("--private-key", options.private_key, "log in with this key file")
+      ->option_text("FILE")
+      ->check(not_empty);
   command
       .add_option("-F,--ssh-config", options.ssh_config,
                   "read this ssh_config instead of ~/.ssh/config and /etc/ssh/ssh_config; 'none': no such file")
-      ->type_name("FILE")
+      ->option_text("FILE")
       ->check(not_empty);
   command.add_option("-J,--jump", options.jump, "reach hosts through this one, or several as a,b; instead of ProxyJump")
-      ->type_name("[USER@]HOST[:PORT]")
+      ->option_text("[USER@]HOST[:PORT]")
       ->check(not_empty);
   command.add_flag("-b,--become", options.become, "become root with sudo");
   command.add_flag("-K,--ask-become-pass", options.ask_become_password, "ask for the sudo password");
-  command.add_option("--become-password-file", options.become_password_file, "file with the sudo password, mode 0600");
-  command.add_option("-f,--forks", options.forks, "hosts in flight")
-      ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
-  add_duration(command, "--connect-timeout", options.connect_timeout, "limit of each step of a connection")
-      ->default_str("ssh_config's ConnectTimeout, else 10 s");
+  command.add_option("--become-password-file", options.become_password_file, "file with the sudo password, mode 0600")
+      ->option_text("FILE");
+  command.add_option("-f,--forks", options.forks, "hosts in flight, 1 to 10000")
+      ->option_text(fmt::format("N (default: {})", options.forks))
+      ->check(CLI::Range(1, 10'000));
+  add_duration(command, "--connect-timeout", options.connect_timeout,
+               "limit of each step of a connection; default: ssh_config's ConnectTimeout, else 10 s");
   add_duration(command, "--host-timeout", options.host_timeout, "limit of everything on one host")
-      ->default_str(duration_text(options.host_timeout));
+      ->option_text(fmt::format("DURATION (default: {})", duration_text(options.host_timeout)));
   add_duration(command, "--deadline", options.deadline, "limit of the whole run");
   command.add_flag("-v,--verbose", options.verbosity, "show more");
   command.add_flag("-q,--quiet", options.quiet, "no progress");
@@ -92,9 +105,10 @@ void add_report_options(CLI::App& command, Options& options, const std::vector<s
       if (to_string(severity) == name) options.fail_on = severity;
   };
   command.add_option_function<std::string>("--fail-on", take_severity, "exit with 3 from this severity on")
-      ->check(CLI::IsMember({"error", "warning", "info"}))
-      ->default_str(std::string(to_string(options.fail_on)));
+      ->option_text(fmt::format("error|warning|info (default: {})", to_string(options.fail_on)))
+      ->check(CLI::IsMember({"error", "warning", "info"}));
   command.add_option("--allow-unknown", options.allow_unknown, "a check whose 'not evaluated' does not count")
+      ->option_text("CHECK,...")
       ->delimiter(',')
       ->allow_extra_args(false);
   add_color(command, options);

@@ -32,7 +32,7 @@ CLI::Option* add_duration(CLI::App& command, const std::string& name, Duration& 
     if (!duration) throw CLI::ValidationError(name, duration.error().message);
     into = *duration;
   };
-  return command.add_option_function<std::string>(name, take, help)->type_name("DURATION");
+  return command.add_option_function<std::string>(name, take, help)->option_text("DURATION");
 }
 
 }  // namespace trueup

@@ -154,14 +154,20 @@ int lint(Options options) {
   options.deep = true;
   options.planning = true;
   Errors errors;
+  std::size_t hosts = 0, groups = 0;
   const auto auditor = load_auditor(options, errors);
   if (!options.inventories.empty()) {
     const auto inventory = load_inventories(options, errors);
     for (const auto& host : inventory.hosts) report_refused(host, errors);
+    hosts = inventory.hosts.size();
+    groups = inventory.groups.size();
   }
   if (!auditor && errors.empty()) errors.push_back(auditor.error());
   if (!errors.empty()) return report_errors(errors);
   const auto& playbook = auditor->playbook;
+  if (!options.inventories.empty())
+    fmt::print("{}: {}, {}{}\n", options.inventories.size() == 1 ? "inventory" : "inventories",
+               count(hosts, "host"), count(groups, "group"), hosts == 0 ? "; nothing would be looked at" : "");
   fmt::print("{} files: {} probes, {} checks, {} signatures, {} fixes; nothing wrong\n", playbook.files.size(),
              playbook.probes.size(), playbook.checks.size(), playbook.signatures.size(), playbook.fixes.size());
   return 0;
@@ -232,8 +238,9 @@ int run_command_line(int argc, char** argv) {
   audit_command->callback([&] { status = audit(options); });
 
   auto* explain_command = app.add_subcommand("explain", "one host in depth: the causal chain, and what would help");
-  explain_command->add_option("HOST", options.limit, "which host; without -i: this machine");
-  explain_command->add_option("CHECK", options.asked, "only what causes this finding: a check, or CHECK@ABOUT");
+  explain_command->add_option("HOST", options.limit, "which host; without -i: this machine")->option_text(" ");
+  explain_command->add_option("CHECK", options.asked, "only what causes this finding: a check, or CHECK@ABOUT")
+      ->option_text(" ");
   add_inventory(*explain_command, options);
   add_stored(*explain_command, options);
   add_playbook(*explain_command, options);
@@ -256,7 +263,7 @@ int run_command_line(int argc, char** argv) {
   plan_command->callback([&] { status = plan(options); });
 
   auto* facts_command = app.add_subcommand("facts", "the environment of a host, as JSON");
-  facts_command->add_option("HOST", options.limit, "which host; without -i: this machine");
+  facts_command->add_option("HOST", options.limit, "which host; without -i: this machine")->option_text(" ");
   add_inventory(*facts_command, options);
   add_stored(*facts_command, options);
   add_playbook(*facts_command, options);
@@ -277,7 +284,7 @@ int run_command_line(int argc, char** argv) {
   add_playbook(*script_command, options);
   add_deep(*script_command, options);
   add_duration(*script_command, "--host-timeout", options.host_timeout, "limit of everything on one host")
-      ->default_str(duration_text(options.host_timeout));
+      ->option_text(fmt::format("DURATION (default: {})", duration_text(options.host_timeout)));
   script_command->callback([&] { status = probe_script(options); });
 
   add_apply(app, options, status);
@@ -303,8 +310,14 @@ int run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    const auto chosen = app.get_subcommands();
-    fmt::print("{}", chosen.empty() ? app.help() : chosen.front()->help());
+    // Usage is told with all the words in front: `trueup inventory list`.
+    const CLI::App* asked = &app;
+    std::string before;
+    for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = asked->get_subcommands()) {
+      before += (before.empty() ? "" : " ") + asked->get_name();
+      asked = chosen.front();
+    }
+    fmt::print("{}", asked->help(before));
     return 0;
   } catch (const CLI::CallForVersion&) {
     fmt::print("trueup {}\n", TRUEUP_VERSION);

@@ -12,14 +12,15 @@ namespace trueup {
 
 /// How verdicts are shown: `--format NAME[:PATH]`.
 struct Output {
-  std::string format;  ///< `table`, `json`
+  std::string format;  ///< one of those that the command takes: `table`, `json`, ...
   std::string path;    ///< empty: standard output
 };
 
 /// What all commands that look at hosts take.
 struct Options {
   std::vector<std::string> inventories;
-  std::vector<std::string> playbooks;
+  std::vector<std::string> playbooks;       ///< empty: the shipped ones
+  std::vector<std::string> more_playbooks;  ///< beside these
   std::string limit = "all";
   std::string asked;  ///< explain: the id of a check, or the key of a finding; empty: all
   std::vector<std::string> tags;

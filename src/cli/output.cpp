@@ -111,13 +111,14 @@ void add_format(CLI::App& command, Options& options, const std::vector<std::stri
   command
       .add_option_function<std::vector<std::string>>("--format", take_formats,
                                                      join(formats, ", ") + "; with :PATH into a file; may be repeated")
+      ->option_text("FORMAT[:PATH] (default: table)")
       ->allow_extra_args(false);
 }
 
 void add_color(CLI::App& command, Options& options) {
-  command.add_option("--color", options.color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  command.add_option("--color", options.color, "colours of the table")
+      ->option_text(fmt::format("auto|always|never (default: {})", options.color))
+      ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
 }  // namespace trueup

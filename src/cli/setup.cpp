@@ -113,7 +113,8 @@ Result<Auditor> load_auditor(const Options& options, Errors& errors) {
     errors.push_back(shipped.error());
     return fail(shipped.error());
   }
-  const auto files = options.playbooks.empty() ? yaml_files(*shipped) : options.playbooks;
+  auto files = options.playbooks.empty() ? yaml_files(*shipped) : options.playbooks;
+  files.insert(files.end(), options.more_playbooks.begin(), options.more_playbooks.end());
   auto playbook = load_playbooks(files, ControllerDisk(), errors);
   std::vector<std::string> ids;
   for (const auto& check : playbook.checks) ids.push_back(check.id);
@@ -164,7 +165,8 @@ void report_refused(const Host& host, Errors& errors) {
 std::vector<Host> selected_hosts(const Options& options, const Inventory& inventory, Errors& errors) {
   auto selected = select_hosts(inventory, options.limit);
   if (!selected) {
-    errors.push_back(with_context(selected.error(), "--limit"));
+    errors.push_back(selected.error());
+    if (options.inventories.empty()) errors.back().hint = "without -i there is one host, localhost: this machine";
     return {};
   }
   if (const auto why = options.user.empty() ? std::string() : why_no_user_name(options.user); !why.empty())
@@ -229,6 +231,16 @@ void load_ssh_config_for(const std::vector<Host>& hosts, const Options& options,
 }  // namespace
 
 Result<ProbingOptions> probing_options(const Options& options, const std::vector<Host>& hosts, Errors& errors) {
+  const bool gives_password = options.ask_become_password || !options.become_password_file.empty();
+  if (gives_password && !hosts.empty() &&
+      std::all_of(hosts.begin(), hosts.end(), [](const Host& host) { return host.become == Become::none; }))
+    errors.push_back(Error{ErrorKind::usage,
+                           fmt::format("{}: no selected host has sudo to give it to",
+                                       options.ask_become_password ? "--ask-become-pass" : "--become-password-file"),
+                           {},
+                           {},
+                           "-b becomes root by sudo on all of them; 'become: sudo' in the inventory on some"});
+  if (!errors.empty()) return fail(errors.front());
   const auto account = own_account();
   ProbingOptions probing;
   probing.forks = options.forks;

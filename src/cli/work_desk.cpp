@@ -129,7 +129,8 @@ void add_hosts(CLI::App& command, Options& options) {
 void add_yes(CLI::App& command, WorkOptions& work) { command.add_flag("-y,--yes", work.yes, "agree to what is shown"); }
 
 void add_batches(CLI::App& command, WorkOptions& work) {
-  command.add_option("--canary", work.policy.canary, "so many hosts first; only if all went well the others");
+  command.add_option("--canary", work.policy.canary, "so many hosts first; only if all went well the others")
+      ->option_text("N");
   const auto take_batch = [&work](const std::string& text) {
     const bool is_share = text.ends_with('%');
     const auto number = std::strtoul(text.c_str(), nullptr, 10);
@@ -139,12 +140,12 @@ void add_batches(CLI::App& command, WorkOptions& work) {
     (is_share ? work.policy.percent : work.policy.size) = number;
   };
   command.add_option_function<std::string>("--batch", take_batch, "so many hosts at once, or such a share: 10, 25%")
-      ->type_name("N|N%");
+      ->option_text("N|N%");
   command.add_option("--max-fail", work.policy.max_fail, "so many hosts may fail before no more are begun")
-      ->capture_default_str();
+      ->option_text(fmt::format("N (default: {})", work.policy.max_fail));
   add_duration(command, "--reconnect-for", work.reconnect_for,
                "a host that is lost is asked again so long; its steps go on meanwhile")
-      ->default_str(duration_text(work.reconnect_for));
+      ->option_text(fmt::format("DURATION (default: {})", duration_text(work.reconnect_for)));
 }
 
 }  // namespace trueup

@@ -109,7 +109,9 @@ std::string render_work_json(const WorkSummary& summary) {
 
 std::string render_runs(const std::vector<RunsOfHost>& hosts, const TableOptions& options) {
   Page page(options);
+  std::vector<std::string> without;
   for (const auto& host : hosts) {
+    if (!host.found.error && host.found.runs.empty()) without.push_back(host.host);
     if (host.found.error) {
       page.headline(Paint::yellow, "unknown", host.host);
       page.paragraph("", printable(to_string(*host.found.error)));
@@ -146,6 +148,7 @@ std::string render_runs(const std::vector<RunsOfHost>& hosts, const TableOptions
         page.paragraph("do", fmt::format("trueup resume {} looks whether it helped", run.run));
     }
   }
+  if (!without.empty()) page.headline(Paint::green, "no run", printable(fold_hosts(without)));
   return page.take();
 }
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import tempfile
 import unittest
 
@@ -51,6 +52,46 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(done.returncode, 0)
             self.assertTrue(done.stdout)
             self.assertEqual(done.stderr, "")
+
+    def test_help_says_how_a_command_is_called(self):
+        self.assertIn("Usage: trueup audit [OPTIONS]", trueup("audit", "--help").stdout)
+        self.assertIn("Usage: trueup inventory list [OPTIONS]", trueup("inventory", "list", "--help").stdout)
+        for command in ["audit", "plan", "apply", "prune"]:
+            text = trueup(command, "--help").stdout
+            for raw in ["TEXT", "UINT", "{false}"]:
+                self.assertNotIn(raw, text)
+
+    def test_a_password_that_nobody_would_get_is_told(self):
+        self.refused("audit", "--become-password-file", self.file("password", "x"),
+                     says=["--become-password-file", "no selected host has sudo", "-b becomes root"])
+
+    def test_without_an_inventory_there_is_this_machine(self):
+        for command in [["facts", "gpu1"], ["explain", "gpu1"], ["audit", "-l", "gpu1"]]:
+            self.refused(*command, says=["'gpu1'", "without -i there is one host, localhost"])
+
+    def test_lint_says_what_is_in_an_inventory(self):
+        done = trueup("lint", "-i", self.file("inv.yaml", "hosts: {a: {}, b: {}}\ngroups: {g: {hosts: [a]}}\n"))
+        self.assertIn("inventory: 2 hosts, 1 group\n", done.stdout)
+        done = trueup("lint", "-i", self.file("none.yaml", "hosts: {}\n"))
+        self.assertIn("inventory: 0 hosts, 0 groups; nothing would be looked at", done.stdout)
+
+    def test_a_playbook_may_stand_beside_the_shipped_ones(self):
+        playbook = self.file("p.yaml", f"include: [{os.path.relpath(SOURCE, self.directory.name)}/playbooks/disks.yaml]\n"
+                                       "checks: {site.a: {title: t, severity: error, because: b, assert: 'false'}}\n")
+        shipped, with_it = (trueup("lint", *arguments).stdout for arguments in [[], ["--also-playbook", playbook]])
+        numbers = [[int(word) for word in text.split() if word.isdigit()] for text in (shipped, with_it)]
+        self.assertEqual([b - a for a, b in zip(*numbers)], [1, 0, 1, 0, 0])  # files, probes, checks, signatures, fixes
+
+    def test_the_script_at_the_top_is_told_apart_from_the_program(self):
+        script = pathlib.Path(self.directory.name) / "run"
+        shutil.copy(SOURCE / "run", script)
+        helped = run(str(script), "audit", "--help", check=False)  # nothing is built there, and nothing is to be
+        self.assertEqual((helped.returncode, helped.stderr), (0, ""))
+        self.assertIn("./run audit [ARGS]", helped.stdout)
+        for word, says in [("audti", "there are: audit, test, demo"), ("plan", "build/trueup plan")]:
+            done = run(str(script), word, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(says, done.stderr)
 
     def test_a_missing_inventory_and_an_unknown_limit(self):
         self.refused("audit", "-i", "/no/such/file", says=["/no/such/file", "No such file"])
