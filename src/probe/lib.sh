@@ -109,6 +109,14 @@ list_roots_alone() {
   }
 }
 
+# know_alone DIR: likewise, of a directory below which much is to be looked at.
+know_alone() {
+  case $self_uid$1 in
+    0*[!A-Za-z0-9/._+@-]*) ;;
+    0/*) [ -d "$1" ] && [ ! -h "$1" ] && [ "$(_decider "$1")" = 0 ] && roots_alone="$roots_alone $1" ;;
+  esac
+}
+
 # trusted_path PATH: of it and the usual places, the directories where root alone decides which programs there are.
 trusted_path() {
   _path='' _more=''

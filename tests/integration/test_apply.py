@@ -213,7 +213,7 @@ class TakenOutOfService(Repairs):
         plan = self.plan()
         self.assertIn(f"{self.program} drain (run here", trueup("plan", "-i", self.inventory).stdout)
         changed = self.directory / "changed.yaml"
-        changed.write_text(pathlib.Path(self.inventory).read_text(encoding="utf-8").replace("drain", "reboot", 1),
+        changed.write_text(pathlib.Path(self.inventory).read_text(encoding="utf-8").replace("- drain", "- reboot"),
                            encoding="utf-8")
         refused = trueup("apply", "-i", changed, plan, expect=8)
         self.assertIn(f"host ct200: the plan showed `{self.program} drain` as its before_host", refused.stderr)
