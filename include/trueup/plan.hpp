@@ -46,6 +46,15 @@ struct LeftOut {
   friend bool operator==(const LeftOut&, const LeftOut&) = default;
 };
 
+/// Something to be done at a place that several hosts share, and that another host does.
+struct SharedStep {
+  std::string kind;
+  std::string path;   ///< as this host sees it
+  std::string place;  ///< on the server: `nas:/export/home/ml/.cache`
+  std::string host;   ///< that does it, before this one begins
+  friend bool operator==(const SharedStep&, const SharedStep&) = default;
+};
+
 struct HostPlan {
   std::string name;
   std::string unverified;             ///< the file that its facts were read from; empty: the host itself was looked at. Steps were
@@ -57,6 +66,7 @@ struct HostPlan {
   std::vector<std::string> before_host, after_host;  ///< programs that the controller runs around the steps, with arguments
   std::vector<PlannedFinding> cures;  ///< findings that the steps are for
   std::vector<PlanStep> steps;        ///< in the order in which they run; empty: nothing to do
+  std::vector<SharedStep> shared;
   std::vector<LeftOut> left_out;
   std::vector<PlannedFinding> remaining;  ///< findings that what-if still has after all steps
   friend bool operator==(const HostPlan&, const HostPlan&) = default;

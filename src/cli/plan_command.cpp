@@ -20,6 +20,7 @@
 #include "derive/what_if.hpp"
 #include "plan/host_plan.hpp"
 #include "plan/plan_file.hpp"
+#include "plan/shared_paths.hpp"
 
 namespace trueup {
 namespace {
@@ -101,7 +102,7 @@ Result<Assessment> assess_then(const Prepared& prepared, std::size_t index, cons
 }
 
 HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& host, const PlanDraft& draft,
-                 const Inspection& inspection) {
+                 const Inspection& inspection, const SharedPlaces& places) {
   const Error not_looked_at{ErrorKind::unreachable, "it was not looked at", {}, {}, {}};
   if (host.status == HostStatus::unreachable || (host.error && draft.steps.empty()))
     return unreached_plan(host.name, host.error.value_or(not_looked_at), draft);
@@ -111,9 +112,10 @@ HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& 
     return unreached_plan(host.name, not_looked_at, draft);
   auto made = make_host_plan(host.name, draft, inspection.steps,
                              {host.environment, prepared.auditor.knowledge,
-                              !is_offline && !prepared.programs[index].before.empty(), inspection.is_kubernetes_node});
+                              !is_offline && !prepared.programs[index].before.empty(), inspection.is_kubernetes_node},
+                             places.done_before(draft, host.environment));
   made.plan.unverified = host.unverified_source;
-  if (is_offline || made.plan.steps.empty()) return std::move(made.plan);
+  if (is_offline || (made.plan.steps.empty() && made.plan.shared.empty())) return std::move(made.plan);
   const auto predicted = assess_then(prepared, index, host, made.changes);
   if (!predicted)
     return refused_plan(host.name, "what would be left cannot be foretold: " + to_string(predicted.error()), draft);
@@ -167,8 +169,11 @@ Planned make_plan(const Prepared& prepared, const Options& options) {
   plan.created = std::chrono::floor<std::chrono::seconds>(report.started);
   plan.expires = plan.created + kPlanLifetime;
   plan.playbooks = prepared.auditor.digests;
-  for (std::size_t i = 0; i < drafts.size(); ++i)
-    plan.hosts.push_back(plan_of(prepared, i, report.hosts[i], drafts[i], inspections_made[i]));
+  SharedPlaces places;
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    plan.hosts.push_back(plan_of(prepared, i, report.hosts[i], drafts[i], inspections_made[i], places));
+    places.take(plan.hosts.back(), drafts[i], report.hosts[i].environment);
+  }
   return planned;
 }
 

@@ -164,7 +164,7 @@ Probe inspect_probe(std::size_t index, const ActionKind& kind, const Params& par
 }
 
 HostDraft make_host_plan(const std::string& name, const PlanDraft& draft, const std::vector<InspectedStep>& inspected,
-                         const GuardedHost& host) {
+                         const GuardedHost& host, const std::map<std::size_t, SharedStep>& done_before) {
   HostDraft made;
   made.plan.name = name;
   made.plan.left_out = draft.left_out;
@@ -205,8 +205,11 @@ HostDraft make_host_plan(const std::string& name, const PlanDraft& draft, const 
   for (std::size_t i = 0; i < draft.steps.size(); ++i) {
     if (!is_needed[i]) continue;
     kept.push_back(&draft.steps[i]);
-    made.plan.steps.push_back(
-        plan_step(draft.steps[i], i < inspected.size() ? inspected[i].text : Inspected(), differences[i]));
+    if (const auto shared = done_before.find(i); shared != done_before.end())
+      made.plan.shared.push_back(shared->second);
+    else
+      made.plan.steps.push_back(
+          plan_step(draft.steps[i], i < inspected.size() ? inspected[i].text : Inspected(), differences[i]));
     made.changes.insert(made.changes.end(), differences[i].predicted.begin(), differences[i].predicted.end());
     restarts = restarts || !differences[i].restarts.empty();
   }

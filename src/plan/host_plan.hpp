@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,8 +45,9 @@ struct GuardedHost {
 /// The steps that are still needed, with their differences. `inspected`: one for each step of the draft, or none at all
 /// where the host was not looked at (its facts came from a file): all steps stand then. Something that was not seen, or
 /// a guard, refuses the whole host.
+/// `done_before`: steps of the draft, by index, that another host does at a place that both see.
 HostDraft make_host_plan(const std::string& name, const PlanDraft& draft, const std::vector<InspectedStep>& inspected,
-                         const GuardedHost& host);
+                         const GuardedHost& host, const std::map<std::size_t, SharedStep>& done_before = {});
 
 /// A host on which nothing may be done. The findings that count are left out with it.
 HostPlan refused_plan(const std::string& name, std::string why, const PlanDraft& draft = {});

@@ -67,6 +67,9 @@ ordered_json host_json(const HostPlan& host) {
     record["why"] = each.why;
     left_out.push_back(std::move(record));
   }
+  auto shared = ordered_json::array();
+  for (const auto& each : host.shared)
+    shared.push_back({{"kind", each.kind}, {"path", each.path}, {"place", each.place}, {"host", each.host}});
   return {{"name", host.name},
           {"unverified_source", host.unverified},
           {"refused", host.refused},
@@ -76,6 +79,7 @@ ordered_json host_json(const HostPlan& host) {
           {"after_host", host.after_host},
           {"cures", findings_json(host.cures)},
           {"steps", std::move(steps)},
+          {"shared", std::move(shared)},
           {"left_out", std::move(left_out)},
           {"remaining", findings_json(host.remaining)}};
 }
@@ -126,6 +130,8 @@ struct PlanReader {
     host.after_host = from.at("after_host").get<std::vector<std::string>>();
     host.cures = findings(from.at("cures"));
     for (const auto& each : from.at("steps")) host.steps.push_back(step(each));
+    for (const auto& each : from.at("shared"))
+      host.shared.push_back({each.at("kind"), each.at("path"), each.at("place"), each.at("host")});
     for (const auto& each : from.at("left_out")) host.left_out.push_back({finding(each), each.at("why")});
     host.remaining = findings(from.at("remaining"));
     return host;

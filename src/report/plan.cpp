@@ -63,6 +63,15 @@ void render_cures(Page& page, const HostPlan& host) {
   }
 }
 
+void render_shared(Page& page, const HostPlan& host) {
+  std::string_view label = "shared";
+  for (const auto& each : host.shared) {
+    page.paragraph(label, fmt::format("- {} {} is {}, of which {} takes care first", printable(each.kind),
+                                      printable(each.path), printable(each.place), printable(each.host)));
+    label = "";
+  }
+}
+
 void render_program(Page& page, std::string_view label, const std::vector<std::string>& argv) {
   if (!argv.empty()) page.paragraph(label, fmt::format("{} (run here, by this controller)", printable(shell_line(argv))));
 }
@@ -113,11 +122,12 @@ std::string body_of(const HostPlan& host, const TableOptions& options) {
   if (!host.unreached.empty()) page.paragraph("why", printable(host.unreached));
   if (!host.hint.empty()) page.paragraph("do", printable(host.hint));
   render_cures(page, host);
+  render_shared(page, host);
   render_program(page, "before", host.before_host);
   for (std::size_t i = 0; i < host.steps.size(); ++i) render_step(page, i + 1, host.steps[i], options);
   render_program(page, "after", host.after_host);
   render_cost(page, host);
-  if (!host.steps.empty()) render_remaining(page, host);
+  if (!host.steps.empty() || !host.shared.empty()) render_remaining(page, host);
   render_left_out(page, host);
   return page.take();
 }
@@ -129,12 +139,12 @@ struct Block {
 };
 
 bool is_silent(const HostPlan& host) {
-  return host.steps.empty() && host.refused.empty() && host.unreached.empty() && host.left_out.empty();
+  return host.steps.empty() && host.shared.empty() && host.refused.empty() && host.unreached.empty() && host.left_out.empty();
 }
 
 /// Plans first, then what was refused, then what was not looked at, then hosts for whose findings nothing is known.
 int rank_of(const HostPlan& host) {
-  return !host.steps.empty() ? 0 : !host.refused.empty() ? 1 : !host.unreached.empty() ? 2 : 3;
+  return !host.steps.empty() || !host.shared.empty() ? 0 : !host.refused.empty() ? 1 : !host.unreached.empty() ? 2 : 3;
 }
 
 std::vector<Block> blocks_of(const Plan& plan, const TableOptions& options) {
@@ -156,7 +166,7 @@ void render_headline(Page& page, const Block& block) {
   const auto where = block.hosts.size() == 1
                          ? printable(block.hosts.front())
                          : printable(fmt::format("{} hosts: {}", block.hosts.size(), fold_hosts(block.hosts)));
-  if (!block.host->steps.empty())
+  if (!block.host->steps.empty() || !block.host->shared.empty())
     page.headline(Paint::yellow, "plan", fmt::format("{}: {}", where, count(block.host->steps.size(), "step")));
   else if (!block.host->refused.empty())
     page.headline(Paint::red, "refused", where);

@@ -143,8 +143,11 @@ class Application {
         result.outcome = WorkOutcome::unchanged;
       progress[host] = progress_of(result);
     }
+    auto policy = settings_.policy;
+    policy.order = order_of_plans();
     for (std::size_t batches = 0; !report_.stopped;) {
-      const auto batch = next_batch(settings_.policy, progress, batches);
+      refuse_behind_what_failed(policy, progress);
+      const auto batch = next_batch(policy, progress, batches);
       report_.why_no_more = batch.stop;
       if (batch.hosts.empty()) break;
       if (do_batch(batch.hosts)) ++batches;
@@ -159,6 +162,29 @@ class Application {
   }
 
  private:
+  /// Hosts at whose shared places another one works first. One that is not in this run was applied before, or the audit
+  /// afterwards finds that it was not.
+  std::vector<std::pair<std::size_t, std::size_t>> order_of_plans() const {
+    std::vector<std::pair<std::size_t, std::size_t>> order;
+    for (std::size_t host = 0; host < plans_.size(); ++host)
+      for (const auto& shared : plans_[host]->shared)
+        for (std::size_t first = 0; first < plans_.size(); ++first)
+          if (plans_[first]->name == shared.host) order.emplace_back(host, first);
+    return order;
+  }
+
+  void refuse_behind_what_failed(const BatchPolicy& policy, std::vector<HostProgress>& progress) {
+    for (const auto& [host, first] : policy.order) {
+      if (progress[host] != HostProgress::waiting || progress[first] == HostProgress::waiting ||
+          progress[first] == HostProgress::done)
+        continue;
+      report_.hosts[host] =
+          refusal("shared", fmt::format("{} had to do first what both see on a server, and it is: {}",
+                                        hosts_[first].name, to_string(report_.hosts[first].outcome)));
+      progress[host] = HostProgress::untouched;
+    }
+  }
+
   static WorkResult refusal(std::string code, std::string why) {
     WorkResult result;
     result.outcome = WorkOutcome::refused;

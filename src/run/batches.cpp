@@ -114,10 +114,20 @@ Batch next_batch(const BatchPolicy& policy, const std::vector<HostProgress>& hos
   if (policy.canary > 0 && batches == 0) size = policy.canary;
   size = std::max<std::size_t>(1, size);
 
+  const auto has_to_wait = [&](std::size_t host) {
+    return std::any_of(policy.order.begin(), policy.order.end(), [&](const auto& pair) {
+      return pair.first == host && hosts[pair.second] == HostProgress::waiting;
+    });
+  };
   const GroupRule* full = nullptr;
+  bool any_behind = false;
   for (std::size_t host = 0; host < hosts.size() && batch.hosts.size() < size; ++host) {
     if (hosts[host] != HostProgress::waiting || holds(batch.hosts, host)) continue;
     const auto together = together_with(host, policy, hosts);
+    if (std::any_of(together.begin(), together.end(), has_to_wait)) {
+      any_behind = true;
+      continue;
+    }
     if (const auto* group = full_group(policy, hosts, batch.hosts, together)) {
       full = group;
       continue;
@@ -130,6 +140,8 @@ Batch next_batch(const BatchPolicy& policy, const std::vector<HostProgress>& hos
   if (batch.hosts.empty() && full != nullptr)
     batch.stop = fmt::format("group {} lets {} of its hosts be away at once, which leaves no room for those that wait",
                              full->name, *full->max_unavailable);
+  else if (batch.hosts.empty() && any_behind)
+    batch.stop = "a host comes after another, for both see one path of a server, and an atomic group wants both at once";
   return batch;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trueup/inventory.hpp"
@@ -24,6 +25,7 @@ struct BatchPolicy {
   std::size_t percent = 100; ///< of all hosts, rounded up
   std::size_t max_fail = 0;  ///< hosts that may fail before no more are begun
   std::vector<GroupRule> groups;
+  std::vector<std::pair<std::size_t, std::size_t>> order = {};  ///< hosts, each with one that has to be done before
 };
 
 /// Of an inventory's groups those with the variables `max_unavailable` (a whole number) or `atomic` (true or false),

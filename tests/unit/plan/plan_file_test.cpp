@@ -41,6 +41,7 @@ Plan sample() {
   host.steps = {step, step};
   host.left_out = {{{"d", "other", Severity::info}, "no fix is known"}};
   host.remaining = {{"e", "rest", Severity::error}};
+  host.shared = {{"cache", "/home/x/.cache", "nas:/home/x/.cache", "gpu0"}};
   host.before_host = {"/usr/bin/drain", "it's"};
   host.after_host = {"/usr/bin/undrain"};
   HostPlan other;

@@ -129,6 +129,15 @@ TEST_CASE("a plan shows what the controller runs around the steps", "[unit][repo
   CHECK(after != text.npos);
 }
 
+TEST_CASE("a plan says what another host does first", "[unit][report][plan]") {
+  auto host = incident("gpu2");
+  host.shared = {{"cache", "/home/ml/.cache", "nas:/home/ml/.cache", "gpu1"}};
+  CHECK_THAT(render_plan(plan_of({host}), "", {}),
+             ContainsSubstring("  shared     - cache /home/ml/.cache is nas:/home/ml/.cache, of which gpu1 takes care first\n"));
+  host.steps.clear();
+  CHECK_THAT(render_plan(plan_of({host}), "", {}), ContainsSubstring("plan         gpu2: 0 steps\n"));
+}
+
 TEST_CASE("a host that was not looked at has a plan that says so, and does not count as in order", "[unit][report][plan]") {
   HostPlan gone;
   gone.name = "gone1", gone.unreached = "connecting: refused", gone.hint = "is sshd running?";
@@ -144,6 +153,7 @@ TEST_CASE("a plan obeys no host: what came from there is shown escaped", "[unit]
   const std::string bad = "\x1b[2J\u202e";
   host.refused = host.unreached = host.hint = bad;
   host.before_host = host.after_host = {bad};
+  host.shared = {{bad, bad, bad, bad}};
   for (auto& each : host.cures) each.title += bad;
   for (auto& each : host.steps) {
     each.kind += bad, each.current += bad, each.wanted += bad, each.irreversible += bad, each.diff += bad;

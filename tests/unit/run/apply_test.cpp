@@ -306,6 +306,40 @@ TEST_CASE("hosts that serve together are changed together", "[integration][run][
   CHECK(other.file(0) == "old\n");
 }
 
+TEST_CASE("a host begins when another has done what both see on a server", "[integration][run][apply]") {
+  const auto follow = [](Fleet& fleet) {
+    fleet.plans[1].shared = {{"cache", "/home/x", "nas:/home/x", "n0"}};
+    return fleet.apply();
+  };
+  Fleet fleet(2);
+  fleet.tools.assess = [&](std::size_t host, HostProbing, HostReport&) {
+    if (host == 0) CHECK(fleet.file(1) == "old\n");
+    return std::nullopt;
+  };
+  CHECK(fleet.outcomes(follow(fleet)) == Outcomes{verified, verified});
+
+  for (const bool reached : {false, true}) {
+    CAPTURE(reached);
+    Fleet other(2);
+    other.settings.policy.max_fail = 9;
+    if (reached)
+      other.plans[0] = other.plan("n0", "broken");
+    else
+      other.unreachable = {"n0"};
+    const auto report = follow(other);
+    CHECK(other.outcomes(report) == Outcomes{reached ? put_back : failed, refused});
+    CHECK(report.hosts[1].code == "shared");
+    CHECK(report.hosts[1].why == fmt::format("n0 had to do first what both see on a server, and it is: {}",
+                                             reached ? "put back" : "failed"));
+    CHECK(other.file(1) == "old\n");
+  }
+
+  // One that is not in this run was applied before, as far as anybody knows.
+  Fleet alone(1);
+  alone.plans[0].shared = {{"cache", "/home/x", "nas:/home/x", "n9"}};
+  CHECK(alone.outcomes(alone.apply()) == Outcomes{verified});
+}
+
 /// Programs of the controller that write down when they were called.
 struct Programs {
   explicit Programs(Fleet& fleet) {

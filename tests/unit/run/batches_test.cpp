@@ -33,6 +33,17 @@ TEST_CASE("batches follow canary, size and share", "[unit][run][batches]") {
   CHECK(next_batch(policy, {done, done}, 1).stop.empty());
 }
 
+TEST_CASE("a host waits for the one that has to come before it", "[unit][run][batches]") {
+  BatchPolicy policy;
+  policy.order = {{2, 0}, {3, 0}};
+  CHECK(next_batch(policy, {waiting, waiting, waiting, waiting}, 0).hosts == Hosts{0, 1});
+  CHECK(next_batch(policy, {done, done, waiting, waiting}, 1).hosts == Hosts{2, 3});
+  policy.groups = {{"pair", {0, 2}, {}, true}};
+  const auto stuck = next_batch(policy, {waiting, done, waiting, done}, 1);
+  CHECK(stuck.hosts.empty());
+  CHECK(stuck.stop.find("an atomic group wants both at once") != std::string::npos);
+}
+
 TEST_CASE("failures stop the rest", "[unit][run][batches]") {
   BatchPolicy policy;
   policy.canary = 1;
