@@ -123,6 +123,7 @@ Awaitable<void> Bastion::pump(std::shared_ptr<Bastion> self) {
   asio::posix::stream_descriptor any(executor, ::dup(self->epoll_.get()));
   asio::steady_timer linger(executor);
   std::optional<Watch::Clock::time_point> unused_since;
+  co_await asio::post(executor, use_tuple);  // not within the pool's assign(), which goes over all connections
   while (!self->is_broken()) {
     if (self->work()) {
       co_await asio::post(executor, use_tuple);  // other hosts have their turn
@@ -350,19 +351,19 @@ Awaitable<Result<TunnelEnd>> BastionPool::tunnel(std::string host, std::uint16_t
   watch.begin(fmt::format("jumping through {}", name_), watch.left());
   waiting_.push_back(&request);
   assign();
-  if (!request.asked) grow();
-  bool tried_again = false;
-  while (!request.answer && !watch.over()) {
-    timer.expires_after(kPatience);
-    co_await timer.async_wait(use_tuple);
-    if (request.answer && request.lost && !std::exchange(tried_again, true)) {
-      // A bastion may have hung up while nothing went through; who is asked first finds out.
+  std::size_t losses = 0;
+  for (;;) {
+    // A bastion may have hung up while nothing went through, on each connection; who asks finds out, perhaps at once.
+    while (request.lost && losses++ < kMostConnections) {
       request.answer.reset();
       request.asked = request.lost = false;
       waiting_.push_back(&request);
       assign();
     }
-    if (!request.answer && !request.asked && !watch.over()) grow();
+    if (request.answer || watch.over()) break;
+    if (!request.asked) grow();
+    timer.expires_after(kPatience);
+    co_await timer.async_wait(use_tuple);
   }
   if (request.answer) co_return std::move(*request.answer);
   std::erase(waiting_, &request);

@@ -297,6 +297,20 @@ TEST_CASE("one bastion connection carries many hosts", "[integration][transport]
   CHECK(to_target == 0);
 }
 
+TEST_CASE("a bastion that hung up while nothing went through it is connected to anew", "[integration][transport][jump]") {
+  if (!can_run()) return;
+  const Sshd bastion, target;
+  Configured by(block("bastion", bastion) + block("gpu*", target, "  ProxyJump bastion\n"));
+  for (const auto* name : {"gpu1", "gpu2", "gpu3"}) {
+    CAPTURE(name);
+    const auto outcome = by.run(name);
+    if (outcome.error) FAIL(to_string(*outcome.error));
+    CHECK(outcome.output == "in\n");
+    CHECK(connections_to(bastion.port()) == 1);
+    cut_connections_to(bastion.port());
+  }
+}
+
 TEST_CASE("much goes both ways through two bastions", "[integration][transport][jump]") {
   if (!can_run()) return;
   const Sshd outer, inner, target;
