@@ -105,7 +105,8 @@ Awaitable<Result<Endpoints>> resolve(std::string name, std::uint16_t port, Watch
   if (watch.over()) {
     auto error = *watch.over();
     if (error.hint.empty() && error.kind == ErrorKind::timeout)
-      error.hint = "the name server does not answer; check this machine's, or give the host an 'address' in the inventory";
+      error.hint =
+          "the name server does not answer; check this machine's, or give the host an 'address' in the inventory";
     co_return fail(std::move(error));
   }
   co_return *look_up->result;

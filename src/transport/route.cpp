@@ -8,43 +8,13 @@
 
 #include "base/text.hpp"
 #include "load/inventory_settings.hpp"
+#include "transport/tokens.hpp"
 
 namespace trueup::ssh {
 namespace {
 
-using Tokens = std::map<char, std::string>;
-
-// text ::= (character | '%' token | '${' name '}')*      No variables where `environment` is null.
-Result<std::string> expand(std::string_view text, const Tokens& tokens, const LocalSide* environment) {
-  std::string expanded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%') {
-      if (++i == text.size()) return fail(ErrorKind::malformed, "a lone '%' stands at the end");
-      const auto token = tokens.find(text[i]);
-      if (token == tokens.end()) {
-        std::vector<std::string> known;
-        for (const auto& [letter, value] : tokens) known.push_back(fmt::format("%{}", letter));
-        return fail(ErrorKind::unsupported, fmt::format("'%{}' means nothing there; there are {}",
-                                                        printable(text.substr(i, 1)), join(known, ", ")));
-      }
-      expanded += token->second;
-    } else if (environment != nullptr && text.substr(i).starts_with("${")) {
-      const auto end = text.find('}', i);
-      if (end == text.npos) return fail(ErrorKind::malformed, "'${' is not closed");
-      const std::string name(text.substr(i + 2, end - i - 2));
-      const auto value = environment->environment ? environment->environment(name) : std::nullopt;
-      if (!value) return fail(ErrorKind::not_found, fmt::format("the variable {} is not set", printable(name)));
-      expanded += *value;
-      i = end;
-    } else {
-      expanded += text[i];
-    }
-  }
-  return expanded;
-}
-
 Result<std::string> expand_path(std::string_view text, const Tokens& tokens, const LocalSide& local) {
-  auto path = expand(text, tokens, &local);
+  auto path = expand(text, tokens, local.environment);
   if (!path || !path->starts_with('~')) return path;
   if (*path != "~" && !path->starts_with("~/"))
     return fail(ErrorKind::unsupported, "only '~/' is understood, no other account's directory");
@@ -58,10 +28,9 @@ class Maker {
   Result<Route> make() {
     for (const auto& [keyword, settings] : config_.settings)
       if (!settings.front().at.file.empty()) route_.said_at[keyword] = settings.front().at;
-    if (const auto* name = find(Keyword::host_name))
-      if (const auto known = expand(name->value, {{'%', "%"}, {'h', config_.original}}, nullptr); !known)
-        return failed(Keyword::host_name, known.error().message);
-    route_.address = to_lower(host_name(config_));
+    const auto name = host_name(config_);
+    if (!name) return failed(Keyword::host_name, name.error().message);
+    route_.address = to_lower(*name);
     route_.user = text(Keyword::user, local_.user);
     if (const auto* port = find(Keyword::port)) route_.port = static_cast<std::uint16_t>(std::stoi(port->value));
     if (const auto why = why_no_host_name(route_.address); !why.empty()) return failed(Keyword::host_name, why);
@@ -131,16 +100,18 @@ class Maker {
 
   std::optional<Error> read_proxy() {
     if (const auto* command = find(Keyword::proxy_command); command != nullptr && to_lower(command->value) != "none") {
-      auto expanded = expand(command->value, proxy_tokens_, nullptr);
+      auto expanded = expand(command->value, proxy_tokens_);
       if (!expanded) return wrong(Keyword::proxy_command, *command, expanded.error().message);
       // A shell reads it.
-      if (command->value.find("%r") != std::string::npos && route_.user.find_first_of("$\\") != std::string::npos)
+      auto others = proxy_tokens_;
+      others['r'] = "somebody";
+      if (route_.user.find_first_of("$\\") != std::string::npos && expand(command->value, others) != expanded)
         return wrong(Keyword::proxy_command, *command,
                      fmt::format("'%r' is {}, which a shell would take for something else", printable(route_.user)));
       route_.proxy_command = *std::move(expanded);
     }
     if (const auto* jump = find(Keyword::proxy_jump); jump != nullptr && to_lower(jump->value) != "none") {
-      const auto expanded = expand(jump->value, proxy_tokens_, nullptr);
+      const auto expanded = expand(jump->value, proxy_tokens_);
       if (!expanded) return wrong(Keyword::proxy_jump, *jump, expanded.error().message);
       auto hops = parse_hops(*expanded);
       if (!hops) return wrong(Keyword::proxy_jump, *jump, hops.error().message);

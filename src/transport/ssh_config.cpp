@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "transport/patterns.hpp"
+#include "transport/tokens.hpp"
 
 namespace trueup::ssh {
 namespace {
@@ -617,7 +618,8 @@ class SshConfig::Evaluation {
     if (criterion.name == "final" || criterion.name == "canonical") return final_;
     if (criterion.name == "originalhost") return matches_pattern_list(to_lower(criterion.argument), to_lower(host_));
     if (criterion.name == "localuser") return matches_pattern_list(criterion.argument, local_user_);
-    if (criterion.name == "host") return matches_pattern_list(to_lower(criterion.argument), to_lower(host_name(into_)));
+    if (criterion.name == "host")
+      return matches_pattern_list(to_lower(criterion.argument), to_lower(host_name(into_).value_or(host_)));
     if (criterion.name == "user") {
       const auto* user = into_.find(Keyword::user);
       return matches_pattern_list(criterion.argument, user == nullptr ? local_user_ : user->value);
@@ -650,23 +652,10 @@ class SshConfig::Evaluation {
   bool final_ = false;
 };
 
-std::string host_name(const HostConfig& config) {
+Result<std::string> host_name(const HostConfig& config) {
   const auto* said = config.find(Keyword::host_name);
   if (said == nullptr) return config.original;
-  std::string name;
-  for (std::size_t i = 0; i < said->value.size(); ++i) {
-    const char next = i + 1 < said->value.size() ? said->value[i + 1] : '\0';
-    if (said->value[i] == '%' && next == 'h') {
-      name += config.original;
-      ++i;
-    } else if (said->value[i] == '%' && next == '%') {
-      name += '%';
-      ++i;
-    } else {
-      name += said->value[i];
-    }
-  }
-  return name;
+  return expand(said->value, {{'%', "%"}, {'h', config.original}});
 }
 
 HostConfig SshConfig::evaluate(const std::string& host, const std::string& local_user,
@@ -680,11 +669,15 @@ HostConfig SshConfig::evaluate(const std::string& host, const std::string& local
   evaluation.pass(host, false);
   if (has_final_) {
     // ssh reads the files again, as if the name found so far had been asked for.
-    const auto name = to_lower(host_name(found));
-    if (const auto said = found.settings.find(Keyword::host_name); said != found.settings.end())
-      said->second.front().value = name;
-    else
-      found.settings[Keyword::host_name] = {{name, {}}};
+    const auto expanded = host_name(found);
+    const auto name = to_lower(expanded.value_or(host));
+    if (expanded) {
+      std::string value;  // as it would stand in a file
+      for (const char c : name) value += c == '%' ? std::string("%%") : std::string(1, c);
+      auto& said = found.settings[Keyword::host_name];
+      if (said.empty()) said.push_back({{}, {}});
+      said.front().value = std::move(value);
+    }
     evaluation.pass(name, true);
   }
   if (const auto* checking = found.find(Keyword::strict_host_key_checking); checking != nullptr) {

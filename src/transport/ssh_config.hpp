@@ -88,8 +88,8 @@ struct ConfigOverrides {
   std::string jump = {};  ///< of ProxyJump; empty: nothing said
 };
 
-/// HostName with its tokens filled in, else the name that was asked for.
-std::string host_name(const HostConfig& config);
+/// HostName with its tokens filled in, else the name that was asked for. Errors: a token that is none there.
+Result<std::string> host_name(const HostConfig& config);
 
 struct ConfigSource {
   std::string path;

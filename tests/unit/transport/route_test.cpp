@@ -87,7 +87,9 @@ TEST_CASE("an agent may be named in five ways", "[unit][transport][route]") {
 }
 
 TEST_CASE("what cannot be a route is told with its place", "[unit][transport][route]") {
-  CHECK(error_of({{Keyword::identity_file, "/%z"}}) == "config:1: 'IdentityFile /%z': '%z' means nothing there; there are %%, %L, %d, %h, %i, %j, %k, %l, %n, %p, %r, %u");
+  CHECK(error_of({{Keyword::identity_file, "/%z"}}) ==
+        "config:1: 'IdentityFile /%z': '%z' means nothing there; there are %%, %L, %d, %h, %i, %j, %k, %l, %n, %p, %r, "
+        "%u");
   CHECK(error_of({{Keyword::identity_file, "${NO}"}}) == "config:1: 'IdentityFile ${NO}': the variable NO is not set");
   CHECK(error_of({{Keyword::identity_file, "~root/x"}}) ==
         "config:1: 'IdentityFile ~root/x': only '~/' is understood, no other account's directory");
@@ -95,7 +97,8 @@ TEST_CASE("what cannot be a route is told with its place", "[unit][transport][ro
         "config:1: 'HostName -oProxyCommand=x': host name '-oproxycommand=x' begins with '-'");
   CHECK(error_of({{Keyword::user, "-x"}}) == "config:1: 'User -x': user name '-x' begins with '-'");
   CHECK(error_of({{Keyword::proxy_jump, "a,-b"}}) == "config:1: 'ProxyJump a,-b': host name '-b' begins with '-'");
-  CHECK(error_of({{Keyword::proxy_command, "nc %u"}}) == "config:1: 'ProxyCommand nc %u': '%u' means nothing there; there are %%, %h, %n, %p, %r");
+  CHECK(error_of({{Keyword::proxy_command, "nc %u"}}) ==
+        "config:1: 'ProxyCommand nc %u': '%u' means nothing there; there are %%, %h, %n, %p, %r");
   CHECK(error_of({{Keyword::host_name, "%u.example"}}) ==
         "config:1: 'HostName %u.example': '%u' means nothing there; there are %%, %h");
   CHECK(error_of({{Keyword::user, "a$HOME"}, {Keyword::proxy_command, "nc %r"}}) ==
