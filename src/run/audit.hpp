@@ -19,7 +19,7 @@ struct Auditor {
   Knowledge knowledge;
   CheckWorker checks;
   std::map<std::string, Parser> parsers;  ///< by probe id
-  std::chrono::milliseconds check_limit{10'000};
+  std::chrono::milliseconds check_limit{10'000};  ///< of processor time, for all checks of a host
   bool planning = false;                       ///< findings carry proposals, and alternatives are judged for them
   std::map<std::string, std::string> digests = {};  ///< of playbooks and knowledge: file name -> SHA-256 of its text
   std::vector<std::string> left_to_deep = {};  ///< sections whose probes are deep and were not asked for

@@ -240,10 +240,10 @@ struct CheckWorker::State {
     std::chrono::nanoseconds cpu_end;
     std::chrono::steady_clock::time_point end;
   };
-  static constexpr int kBusiest = 10;  // shares of a processor that others may have
+  static constexpr int kClockPerCpu = 10;  // as busy as a machine may be
 
   Patience patience(std::chrono::milliseconds limit) const {
-    return {cpu_time() + limit, std::chrono::steady_clock::now() + kBusiest * limit};
+    return {cpu_time() + limit, std::chrono::steady_clock::now() + kClockPerCpu * limit};
   }
 
   // Of the worker, so far.
@@ -254,10 +254,12 @@ struct CheckWorker::State {
     return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
   }
 
-  // What is left at the least.
+  bool has_used_it_up(const Patience& patience) const { return cpu_time() >= patience.cpu_end; }
+
+  // Until the earlier of both ends.
   std::chrono::milliseconds left(const Patience& patience) const {
-    return std::chrono::ceil<std::chrono::milliseconds>(
-        std::min<std::chrono::nanoseconds>(patience.cpu_end - cpu_time(), patience.end - std::chrono::steady_clock::now()));
+    return std::chrono::ceil<std::chrono::milliseconds>(std::min<std::chrono::nanoseconds>(
+        patience.cpu_end - cpu_time(), patience.end - std::chrono::steady_clock::now()));
   }
 
   // The next line, if it comes in time.
@@ -346,8 +348,12 @@ Result<void> CheckWorker::State::launch(std::vector<Error>& errors) {
   for (std::string text;;) {
     const auto got = next_line(text, wait);
     if (got == Wait::late)
-      return failed(stop(ErrorKind::timeout,
-                         fmt::format("compiling the checks took longer than {}", duration_text(limits.compile))));
+      return failed(stop(
+          ErrorKind::timeout,
+          has_used_it_up(wait)
+              ? fmt::format("compiling the checks took longer than {} of processor time", duration_text(limits.compile))
+              : fmt::format("compiling the checks was not done after {}: this machine is too busy",
+                            duration_text(kClockPerCpu * limits.compile))));
     if (got == Wait::closed) return failed(stop(ErrorKind::limit, "compiling the checks: libjq " + death()));
     if (text == kReady) {
       broken.reset();
@@ -395,8 +401,12 @@ Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono:
     if (got == State::Wait::late)
       return stop_there(
           ErrorKind::internal,
-          fmt::format("was still at work when the {} for all checks of a host were over; its expressions may never end",
-                      duration_text(limit)));
+          state_->has_used_it_up(wait)
+              ? fmt::format("was still at work after the {} of processor time that all checks of a host have; its "
+                            "expressions may never end",
+                            duration_text(limit))
+              : fmt::format("was not done after {}: this machine is too busy",
+                            duration_text(State::kClockPerCpu * limit)));
     if (got == State::Wait::closed) return stop_there(ErrorKind::internal, state_->death());
     if ((received += line.size()) > state_->limits.answer_bytes)
       return stop_there(ErrorKind::internal, fmt::format("gives more than {}", size_text(state_->limits.answer_bytes)));

@@ -37,8 +37,9 @@ class CheckWorker {
   CheckWorker& operator=(CheckWorker&&) noexcept;
 
   /// `facts`: environment_to_json plus `derived`. Error: all checks together took longer than `limit` (processor time)
-  /// on this host, or one ended the process; the id of the check is in the message. The next call starts another process: one host's
-  /// facts cost no other host its judgement. Until it `is_spent`: then every call gives the last error.
+  /// on this host, or one ended the process; the id of the check is in the message. The next call starts another
+  /// process: one host's facts cost no other host its judgement. Until it `is_spent`: then every call gives the last
+  /// error.
   Result<Assessment> assess(const nlohmann::json& facts, std::chrono::milliseconds limit) const;
 
   /// So many processes were lost that it is the checks' fault, not the hosts': the run must end, with what it has.

@@ -1,11 +1,14 @@
 #include "run/check_worker.hpp"
 
 #include <dirent.h>
+#include <fmt/format.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "check/check_set.hpp"
@@ -82,9 +85,22 @@ TEST_CASE("an expression that never ends is stopped by name", "[process][check_w
     CHECK_THAT(how_it_ends(endless), ContainsSubstring("check culprit: "));
   }
   CHECK(how_it_ends("def f: f; f") ==
-        "check culprit: was still at work when the 300 ms for all checks of a host were over; its expressions may "
-        "never end");
+        "check culprit: was still at work after the 300 ms of processor time that all checks of a host have; its "
+        "expressions may never end");
   CHECK_FALSE(has_children());
+}
+
+TEST_CASE("a process that gets no time is given up by the clock, and no check is blamed", "[process][check_worker]") {
+  std::vector<Error> errors;
+  const auto worker = CheckWorker::start(checks("true"), {}, errors);
+  REQUIRE(worker.has_value());
+  std::ifstream children(fmt::format("/proc/self/task/{}/children", getpid()));
+  pid_t pid = 0;
+  REQUIRE(children >> pid);
+  REQUIRE(kill(pid, SIGSTOP) == 0);
+  CHECK(worker->assess(kFacts, 10ms).error().message ==
+        "the checks' process was not done after 100 ms: this machine is too busy");
+  CHECK(worker->assess(kFacts, 10s).has_value());
 }
 
 TEST_CASE("facts that keep a check busy cost no other host its judgement", "[process][check_worker]") {
