@@ -59,16 +59,22 @@ struct HostPlan {
   std::string name;
   std::string unverified;             ///< the file that its facts were read from; empty: the host itself was looked at. Steps were
                                       ///< not inspected then, and such a plan is never saved
-  std::string refused;                ///< why nothing may be done on this host (a guard); empty: the steps stand, or there
-                                      ///< is nothing to do
-  std::string unreached;              ///< why it could not be looked at to the end (not reached, cut off, not root); empty: it was
-  std::string hint;                   ///< what can be done about that
-  std::vector<std::string> before_host, after_host;  ///< programs that the controller runs around the steps, with arguments
+  std::string refused;                ///< why nothing may be done on this host (a guard, not root); empty: the steps
+                                      ///< stand, or there is nothing to do
+  std::string unreached;              ///< why the host was not reached; empty: it was
+  std::string incomplete;  ///< why it could not be looked at to the end (cut off, sudo refused); empty: it was
+  std::string hint;        ///< what can be done about either
+  std::vector<std::string> before_host;  ///< program, with arguments, that the controller runs before the steps
+  std::vector<std::string> after_host;   ///< likewise, after them
   std::vector<PlannedFinding> cures;  ///< findings that the steps are for
   std::vector<PlanStep> steps;        ///< in the order in which they run; empty: nothing to do
-  std::vector<SharedStep> shared;
+  std::vector<SharedStep> shared;     ///< what another host does first
   std::vector<LeftOut> left_out;
   std::vector<PlannedFinding> remaining;  ///< findings that what-if still has after all steps
+
+  /// Something is done for it, by its own steps or another host's.
+  bool has_work() const { return !steps.empty() || !shared.empty(); }
+  const std::string& why_unseen() const { return unreached.empty() ? incomplete : unreached; }
   friend bool operator==(const HostPlan&, const HostPlan&) = default;
 };
 
@@ -83,7 +89,7 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// The plan file: schema 1, with `mac`, the HMAC-SHA256 of the document without it under the controller's key.
+/// The plan file: schema 2, with `mac`, the HMAC-SHA256 of the document without it under the controller's key.
 std::string plan_to_json(const Plan& plan, std::string_view key);
 /// Errors: no plan, another schema, a mac that is not of this key (edited, or made by another controller), each named.
 Result<Plan> plan_from_json(std::string_view text, std::string_view key);

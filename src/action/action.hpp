@@ -72,6 +72,8 @@ class ActionKind {
   /// What it acts on: `unit sglang.service`, `path /etc/x`, `toolkit 13.0`. Two steps of one kind on one object are one
   /// step, or a conflict.
   virtual std::string object(const Params& params) const = 0;
+  /// The path that it acts on, which a server may show to many hosts. Empty: it is no path.
+  virtual std::string path(const Params&) const { return {}; }
   /// Steps of a host are sorted by this; within one rank in the order in which the fix names them.
   virtual int rank(const Params& params) const = 0;
   /// What a fix writes as one step and the host does as several: a restart is a stop and a start, with other steps

@@ -51,7 +51,8 @@ class CacheKind final : public ActionKind {
     return {};
   }
 
-  std::string object(const Params& params) const override { return "path " + text_of(params, "path"); }
+  std::string object(const Params& params) const override { return "path " + path(params); }
+  std::string path(const Params& params) const override { return text_of(params, "path"); }
   int rank(const Params&) const override { return 70; }
 
   Script inspect(const Params& params) const override {

@@ -44,7 +44,8 @@ class FileKind final : public ActionKind {
     return {};
   }
 
-  std::string object(const Params& params) const override { return "path " + text_of(params, "path"); }
+  std::string object(const Params& params) const override { return "path " + path(params); }
+  std::string path(const Params& params) const override { return text_of(params, "path"); }
   int rank(const Params&) const override { return 40; }
 
   Script inspect(const Params& params) const override { return call("file_inspect", arguments(params)); }

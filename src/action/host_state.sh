@@ -21,7 +21,7 @@ open_state() {
       return 1
       ;;
   esac
-  if [ "$(owner_uid "$state/lock")" != "$(id -u)" ] || [ "$(ls -ldn -- "$state" | awk '{print $3}')" != "$(id -u)" ]; then
+  if [ "$(owner_uid "$state/lock")" != "$self_uid" ] || [ "$(ls -ldn -- "$state" | awk '{print $3}')" != "$self_uid" ]; then
     refused="state-unsafe expected $state and all above it to be ours alone, found: $_line"
     return 1
   fi

@@ -45,7 +45,7 @@ std::optional<Plan> load_plan(const ApplyOptions& work, const Options& options, 
 }
 
 /// Nothing runs around the steps of a host but what its plan showed.
-Errors other_programs(const std::vector<const HostPlan*>& plans, const std::vector<HostPrograms>& programs) {
+Errors check_programs(const std::vector<const HostPlan*>& plans, const std::vector<HostPrograms>& programs) {
   Errors errors;
   const auto compare = [&](const HostPlan& plan, const char* name, const std::vector<std::string>& shown,
                            const std::vector<std::string>& now) {
@@ -119,7 +119,7 @@ int apply(Options options, const ApplyOptions& work) {
   with_groups.policy.groups = group_rules(inventory, hosts, errors);
   auto programs = host_programs(inventory, hosts, errors);
   if (!errors.empty()) return report_errors(errors);
-  if (const auto others = other_programs(plans, programs); !others.empty()) {
+  if (const auto others = check_programs(plans, programs); !others.empty()) {
     report_errors(others);
     return kRefused;
   }
@@ -142,9 +142,8 @@ int apply(Options options, const ApplyOptions& work) {
 void add_apply(CLI::App& app, Options& options, int& status) {
   const auto work = std::make_shared<ApplyOptions>();
   auto* command = app.add_subcommand("apply", "do what a plan says, look whether it helped, else put it back");
-  command->add_option("PLAN", work->plan,
-                      "file of `trueup plan -o`; without one a plan is made, shown and asked about")
-      ->option_text(" ");
+  add_positional(*command, "PLAN", work->plan,
+                 "file of `trueup plan -o`; without one a plan is made, shown and asked about");
   add_hosts(*command, options);
   add_playbook(*command, options);
   add_plan_choice(*command, options);

@@ -102,24 +102,27 @@ Result<Assessment> assess_then(const Prepared& prepared, std::size_t index, cons
 }
 
 HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& host, const PlanDraft& draft,
-                 const Inspection& inspection, const SharedPlaces& places) {
+                 const Inspection& inspection, SharedPlaces& places) {
   const Error not_looked_at{ErrorKind::unreachable, "it was not looked at", {}, {}, {}};
   if (host.status == HostStatus::unreachable || (host.error && draft.steps.empty()))
-    return unreached_plan(host.name, host.error.value_or(not_looked_at), draft);
-  if (inspection.error) return unreached_plan(host.name, with_context(*inspection.error, "inspecting"), draft);
+    return (host.status == HostStatus::unreachable ? unreached_plan : incomplete_plan)(
+        host.name, host.error.value_or(not_looked_at), draft);
+  if (inspection.error) return incomplete_plan(host.name, with_context(*inspection.error, "inspecting"), draft);
   const bool is_offline = !host.unverified_source.empty();
   if (!is_offline && !draft.steps.empty() && inspection.steps.empty())
-    return unreached_plan(host.name, not_looked_at, draft);
+    return incomplete_plan(host.name, not_looked_at, draft);
   auto made = make_host_plan(host.name, draft, inspection.steps,
                              {host.environment, prepared.auditor.knowledge,
                               !is_offline && !prepared.programs[index].before.empty(), inspection.is_kubernetes_node},
                              places.done_before(draft, host.environment));
   made.plan.unverified = host.unverified_source;
-  if (is_offline || (made.plan.steps.empty() && made.plan.shared.empty())) return std::move(made.plan);
+  if (is_offline || !made.plan.has_work()) return std::move(made.plan);
   const auto predicted = assess_then(prepared, index, host, made.changes);
   if (!predicted)
     return refused_plan(host.name, "what would be left cannot be foretold: " + to_string(predicted.error()), draft);
   foretell(made.plan, host.assessment, *predicted, made.changes);
+  places.note(host.name, made.done, draft, host.environment);
+  if (made.plan.steps.empty()) return std::move(made.plan);
   made.plan.before_host = prepared.programs[index].before;
   made.plan.after_host = prepared.programs[index].after;
   return std::move(made.plan);
@@ -170,10 +173,8 @@ Planned make_plan(const Prepared& prepared, const Options& options) {
   plan.expires = plan.created + kPlanLifetime;
   plan.playbooks = prepared.auditor.digests;
   SharedPlaces places;
-  for (std::size_t i = 0; i < drafts.size(); ++i) {
+  for (std::size_t i = 0; i < drafts.size(); ++i)
     plan.hosts.push_back(plan_of(prepared, i, report.hosts[i], drafts[i], inspections_made[i], places));
-    places.take(plan.hosts.back(), drafts[i], report.hosts[i].environment);
-  }
   return planned;
 }
 
@@ -223,8 +224,9 @@ int plan(Options options) {
 }
 
 void add_plan_key(CLI::App& command, Options& options) {
-  command.add_option("--plan-key", options.plan_key,
-                     "file of the key that seals plans, for controllers that share them; default: this account's own")
+  command
+      .add_option("--plan-key", options.plan_key,
+                  "file of the key that seals plans, for controllers that share them; default: this account's own")
       ->option_text("FILE");
 }
 

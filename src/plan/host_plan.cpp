@@ -125,10 +125,6 @@ void settle_findings(const PlanDraft& draft, const std::vector<const WantedStep*
   }
 }
 
-}  // namespace
-
-namespace {
-
 HostPlan plan_without_steps(const std::string& name, const PlanDraft& draft, const std::string& why) {
   HostPlan plan;
   plan.name = name;
@@ -146,8 +142,15 @@ HostPlan refused_plan(const std::string& name, std::string why, const PlanDraft&
 }
 
 HostPlan unreached_plan(const std::string& name, const Error& why, const PlanDraft& draft) {
-  auto plan = plan_without_steps(name, draft, "the host could not be looked at to the end");
+  auto plan = plan_without_steps(name, draft, "the host was not reached");
   plan.unreached = to_string(why);
+  plan.hint = why.hint;
+  return plan;
+}
+
+HostPlan incomplete_plan(const std::string& name, const Error& why, const PlanDraft& draft) {
+  auto plan = plan_without_steps(name, draft, "the host could not be looked at to the end");
+  plan.incomplete = to_string(why);
   plan.hint = why.hint;
   return plan;
 }
@@ -205,17 +208,19 @@ HostDraft make_host_plan(const std::string& name, const PlanDraft& draft, const 
   for (std::size_t i = 0; i < draft.steps.size(); ++i) {
     if (!is_needed[i]) continue;
     kept.push_back(&draft.steps[i]);
-    if (const auto shared = done_before.find(i); shared != done_before.end())
+    if (const auto shared = done_before.find(i); shared != done_before.end()) {
       made.plan.shared.push_back(shared->second);
-    else
+    } else {
       made.plan.steps.push_back(
           plan_step(draft.steps[i], i < inspected.size() ? inspected[i].text : Inspected(), differences[i]));
+      made.done.push_back(i);
+    }
     made.changes.insert(made.changes.end(), differences[i].predicted.begin(), differences[i].predicted.end());
     restarts = restarts || !differences[i].restarts.empty();
   }
   if (!kept.empty() && was_inspected)
     for (auto& why : guards(host, kept, made.changes, restarts)) refusals.push_back(std::move(why));
-  if (!refusals.empty()) return {refused_plan(name, join(refusals, "; "), draft), {}};
+  if (!refusals.empty()) return {refused_plan(name, join(refusals, "; "), draft), {}, {}};
   settle_findings(draft, kept, made.plan);
   return made;
 }

@@ -32,6 +32,7 @@ struct InspectedStep {
 struct HostDraft {
   HostPlan plan;
   std::vector<Change> changes;
+  std::vector<std::size_t> done;  ///< of the draft's steps those that the plan has, by index
 };
 
 /// What the facts of a host say against a plan for it.
@@ -51,8 +52,9 @@ HostDraft make_host_plan(const std::string& name, const PlanDraft& draft, const 
 
 /// A host on which nothing may be done. The findings that count are left out with it.
 HostPlan refused_plan(const std::string& name, std::string why, const PlanDraft& draft = {});
-/// Likewise a host that could not be looked at to the end.
+/// Likewise a host that was not reached, or could not be looked at to the end.
 HostPlan unreached_plan(const std::string& name, const Error& why, const PlanDraft& draft = {});
+HostPlan incomplete_plan(const std::string& name, const Error& why, const PlanDraft& draft = {});
 
 /// Findings at warning or above that the host will still have: what the assessment of the predicted host says, without
 /// what the restart of a unit ends (a finding about a unit that starts anew, which today only follows from findings

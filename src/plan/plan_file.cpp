@@ -74,6 +74,7 @@ ordered_json host_json(const HostPlan& host) {
           {"unverified_source", host.unverified},
           {"refused", host.refused},
           {"unreached", host.unreached},
+          {"incomplete", host.incomplete},
           {"hint", host.hint},
           {"before_host", host.before_host},
           {"after_host", host.after_host},
@@ -125,6 +126,7 @@ struct PlanReader {
     host.unverified = from.at("unverified_source");
     host.refused = from.at("refused");
     host.unreached = from.at("unreached");
+    host.incomplete = from.at("incomplete");
     host.hint = from.at("hint");
     host.before_host = from.at("before_host").get<std::vector<std::string>>();
     host.after_host = from.at("after_host").get<std::vector<std::string>>();

@@ -12,7 +12,7 @@
 
 namespace trueup {
 
-inline constexpr int kPlanSchema = 1;
+inline constexpr int kPlanSchema = 2;
 inline constexpr auto kPlanLifetime = std::chrono::hours(24);
 
 /// The document of docs/plan-json.md, without its seal.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "derive/host_view.hpp"
@@ -10,25 +9,21 @@
 namespace trueup {
 namespace {
 
-constexpr std::string_view kPath = "path ";  // what objects that are paths begin with
-
-bool is_network(std::string_view fstype) {
-  constexpr std::array<std::string_view, 16> kTypes = {"nfs",    "nfs4",   "cifs",        "smb3",      "smbfs",  "ceph",
-                                                       "lustre", "gpfs",   "glusterfs",   "beegfs",    "9p",     "afs",
-                                                       "wekafs", "fuse.ceph", "fuse.sshfs", "fuse.glusterfs"};
-  return std::find(kTypes.begin(), kTypes.end(), fstype) != kTypes.end();
+// Those whose device names the server. Others have a tag or a name that means something else on the next host (9p,
+// virtiofs, beegfs, gpfs): there each host sees to its own, and finds it changed. Probes keep away from more than these
+// (network_mounts in probe/consumers.sh), since any server may be gone.
+bool names_its_server(const Disk& disk) {
+  constexpr std::array<std::string_view, 10> kTypes = {"nfs",  "nfs4",      "cifs",           "smb3",       "smbfs",
+                                                       "ceph", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "lustre"};
+  constexpr std::array<std::string_view, 3> kSelf = {"127.",
+                                                     "localhost:", "[::1]"};  // a helper's, on each host another
+  return std::find(kTypes.begin(), kTypes.end(), disk.fstype) != kTypes.end() &&
+         std::none_of(kSelf.begin(), kSelf.end(), [&](std::string_view self) { return disk.device.starts_with(self); });
 }
 
 bool is_below(std::string_view path, std::string_view mount) {
   if (mount == "/") return true;
   return path.starts_with(mount) && (path.size() == mount.size() || path[mount.size()] == '/');
-}
-
-/// Kind and place of a step's object; empty: it is no path, or one of the host's own.
-std::string place_of(const WantedStep& step, const Environment& environment) {
-  const auto object = step.kind->object(step.params);
-  if (!object.starts_with(kPath)) return {};
-  return shared_place(environment, object.substr(kPath.size()));
 }
 
 std::string key_of(const WantedStep& step, const std::string& place) {
@@ -42,11 +37,10 @@ std::string shared_place(const Environment& environment, const std::string& path
   for (const auto& disk : items(environment.disks))
     if (is_below(path, disk.mount) && (nearest == nullptr || disk.mount.size() >= nearest->mount.size()))
       nearest = &disk;
-  if (nearest == nullptr || !is_network(nearest->fstype)) return {};
-  auto below = path.substr(nearest->mount == "/" ? 0 : nearest->mount.size());
+  if (path.empty() || nearest == nullptr || !names_its_server(*nearest)) return {};
   auto device = nearest->device;
   while (device.ends_with('/')) device.pop_back();
-  return device + below;
+  return device + path.substr(nearest->mount == "/" ? 0 : nearest->mount.size());
 }
 
 std::map<std::size_t, SharedStep> SharedPlaces::done_before(const PlanDraft& draft,
@@ -54,23 +48,21 @@ std::map<std::size_t, SharedStep> SharedPlaces::done_before(const PlanDraft& dra
   std::map<std::size_t, SharedStep> done;
   for (std::size_t i = 0; i < draft.steps.size(); ++i) {
     const auto& step = draft.steps[i];
-    const auto place = place_of(step, environment);
-    const auto first = first_.find(key_of(step, place));
-    if (place.empty() || first == first_.end()) continue;
-    done[i] = {std::string(step.kind->name()), step.kind->object(step.params).substr(kPath.size()), place, first->second};
+    const auto path = step.kind->path(step.params);
+    const auto place = shared_place(environment, path);
+    if (place.empty()) continue;
+    if (const auto first = first_.find(key_of(step, place)); first != first_.end())
+      done[i] = {std::string(step.kind->name()), path, place, first->second};
   }
   return done;
 }
 
-void SharedPlaces::take(const HostPlan& plan, const PlanDraft& draft, const Environment& environment) {
-  for (const auto& step : draft.steps) {
-    const auto place = place_of(step, environment);
-    if (place.empty()) continue;
-    const auto params = step.params.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-    const bool does_it = std::any_of(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& planned) {
-      return planned.kind == step.kind->name() && planned.params == params;
-    });
-    if (does_it) first_.emplace(key_of(step, place), plan.name);
+void SharedPlaces::note(const std::string& host, const std::vector<std::size_t>& steps, const PlanDraft& draft,
+                        const Environment& environment) {
+  for (const auto i : steps) {
+    const auto& step = draft.steps[i];
+    if (const auto place = shared_place(environment, step.kind->path(step.params)); !place.empty())
+      first_.emplace(key_of(step, place), host);
   }
 }
 

@@ -13,16 +13,17 @@
 namespace trueup {
 
 /// Where `path` lies on a server, the same for all hosts that mount it: `nas:/export/home/ml/.cache`. Empty: on the
-/// host's own disks, or its mounts are not known.
+/// host's own disks, on a server that its mounts do not name, or its mounts are not known.
 std::string shared_place(const Environment& environment, const std::string& path);
 
 /// The places of a plan that hosts do something at, each with the first host that does.
 class SharedPlaces {
  public:
-  /// Of the draft's steps those that an earlier host does: index -> what and who.
+  /// Of the draft's steps those that an earlier host does, by index.
   std::map<std::size_t, SharedStep> done_before(const PlanDraft& draft, const Environment& environment) const;
-  /// Notes what `plan` does at such places, with what none before it does.
-  void take(const HostPlan& plan, const PlanDraft& draft, const Environment& environment);
+  /// `host` does those steps of the draft (indexes).
+  void note(const std::string& host, const std::vector<std::size_t>& steps, const PlanDraft& draft,
+            const Environment& environment);
 
  private:
   std::map<std::string, std::string> first_;  ///< kind and place -> host

@@ -73,7 +73,8 @@ void render_shared(Page& page, const HostPlan& host) {
 }
 
 void render_program(Page& page, std::string_view label, const std::vector<std::string>& argv) {
-  if (!argv.empty()) page.paragraph(label, fmt::format("{} (run here, by this controller)", printable(shell_line(argv))));
+  if (!argv.empty())
+    page.paragraph(label, fmt::format("{} (run here, by this controller)", printable(shell_line(argv))));
 }
 
 void render_cost(Page& page, const HostPlan& host) {
@@ -119,7 +120,7 @@ void render_remaining(Page& page, const HostPlan& host) {
 std::string body_of(const HostPlan& host, const TableOptions& options) {
   Page page(options, kIndent);
   if (!host.refused.empty()) page.paragraph("why", printable(host.refused));
-  if (!host.unreached.empty()) page.paragraph("why", printable(host.unreached));
+  if (!host.why_unseen().empty()) page.paragraph("why", printable(host.why_unseen()));
   if (!host.hint.empty()) page.paragraph("do", printable(host.hint));
   render_cures(page, host);
   render_shared(page, host);
@@ -127,7 +128,7 @@ std::string body_of(const HostPlan& host, const TableOptions& options) {
   for (std::size_t i = 0; i < host.steps.size(); ++i) render_step(page, i + 1, host.steps[i], options);
   render_program(page, "after", host.after_host);
   render_cost(page, host);
-  if (!host.steps.empty() || !host.shared.empty()) render_remaining(page, host);
+  if (host.has_work()) render_remaining(page, host);
   render_left_out(page, host);
   return page.take();
 }
@@ -139,12 +140,12 @@ struct Block {
 };
 
 bool is_silent(const HostPlan& host) {
-  return host.steps.empty() && host.shared.empty() && host.refused.empty() && host.unreached.empty() && host.left_out.empty();
+  return !host.has_work() && host.refused.empty() && host.why_unseen().empty() && host.left_out.empty();
 }
 
 /// Plans first, then what was refused, then what was not looked at, then hosts for whose findings nothing is known.
 int rank_of(const HostPlan& host) {
-  return !host.steps.empty() || !host.shared.empty() ? 0 : !host.refused.empty() ? 1 : !host.unreached.empty() ? 2 : 3;
+  return host.has_work() ? 0 : !host.refused.empty() ? 1 : !host.why_unseen().empty() ? 2 : 3;
 }
 
 std::vector<Block> blocks_of(const Plan& plan, const TableOptions& options) {
@@ -166,12 +167,12 @@ void render_headline(Page& page, const Block& block) {
   const auto where = block.hosts.size() == 1
                          ? printable(block.hosts.front())
                          : printable(fmt::format("{} hosts: {}", block.hosts.size(), fold_hosts(block.hosts)));
-  if (!block.host->steps.empty() || !block.host->shared.empty())
+  if (block.host->has_work())
     page.headline(Paint::yellow, "plan", fmt::format("{}: {}", where, count(block.host->steps.size(), "step")));
   else if (!block.host->refused.empty())
     page.headline(Paint::red, "refused", where);
-  else if (!block.host->unreached.empty())
-    page.headline(Paint::red, "unreached", where);
+  else if (!block.host->why_unseen().empty())
+    page.headline(Paint::red, block.host->unreached.empty() ? "incomplete" : "unreached", where);
   else
     page.headline(Paint::yellow, "no steps", where);
 }
@@ -181,24 +182,26 @@ std::string time_text(std::chrono::sys_seconds time) {
 }
 
 void render_summary(Page& page, const Plan& plan, const std::string& saved_to) {
-  std::size_t steps = 0, changing = 0, refused = 0, unreached = 0, left_out = 0;
+  std::size_t steps = 0, changing = 0, refused = 0, unreached = 0, incomplete = 0, left_out = 0;
   std::uint64_t download = 0;
   for (const auto& host : plan.hosts) {
     steps += host.steps.size();
     changing += host.steps.empty() ? 0U : 1U;
     refused += host.refused.empty() ? 0U : 1U;
     unreached += host.unreached.empty() ? 0U : 1U;
+    incomplete += host.incomplete.empty() ? 0U : 1U;
     left_out += host.left_out.size();
     for (const auto& step : host.steps) download += step.download_bytes;
   }
   std::vector<std::string> parts = {count(plan.hosts.size(), "host")};
   if (changing != 0)
     parts.push_back(page.paint(Paint::yellow, fmt::format("{} on {}", count(steps, "step"), count(changing, "host"))));
-  else if (refused + unreached < plan.hosts.size())
+  else if (refused + unreached + incomplete < plan.hosts.size())
     parts.push_back(page.paint(Paint::green, "nothing to do"));
   if (download != 0) parts.push_back(size_text(download) + " to download in all");
   if (refused != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} refused", refused)));
   if (unreached != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} not reached", unreached)));
+  if (incomplete != 0) parts.push_back(page.paint(Paint::red, fmt::format("{} incomplete", incomplete)));
   if (left_out != 0) parts.push_back(page.paint(Paint::yellow, count(left_out, "finding") + " left out"));
   page.line(join(parts, " · "));
   if (changing == 0) return;

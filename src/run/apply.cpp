@@ -137,8 +137,8 @@ class Application {
       auto& result = report_.hosts[host];
       if (!plans_[host]->refused.empty())
         result = refusal("planned", plans_[host]->refused);
-      else if (!plans_[host]->unreached.empty())
-        result = unreached(plans_[host]->unreached, plans_[host]->hint);
+      else if (const auto& why = plans_[host]->why_unseen(); !why.empty())
+        result = unreached(why, plans_[host]->hint);
       else if (plans_[host]->steps.empty())
         result.outcome = WorkOutcome::unchanged;
       progress[host] = progress_of(result);
@@ -146,7 +146,7 @@ class Application {
     auto policy = settings_.policy;
     policy.order = order_of_plans();
     for (std::size_t batches = 0; !report_.stopped;) {
-      refuse_behind_what_failed(policy, progress);
+      refuse_behind_what_failed(progress);
       const auto batch = next_batch(policy, progress, batches);
       report_.why_no_more = batch.stop;
       if (batch.hosts.empty()) break;
@@ -168,21 +168,27 @@ class Application {
     std::vector<std::pair<std::size_t, std::size_t>> order;
     for (std::size_t host = 0; host < plans_.size(); ++host)
       for (const auto& shared : plans_[host]->shared)
-        for (std::size_t first = 0; first < plans_.size(); ++first)
-          if (plans_[first]->name == shared.host) order.emplace_back(host, first);
+        if (const auto first = index_of(shared.host)) order.emplace_back(host, *first);
     return order;
   }
 
-  void refuse_behind_what_failed(const BatchPolicy& policy, std::vector<HostProgress>& progress) {
-    for (const auto& [host, first] : policy.order) {
-      if (progress[host] != HostProgress::waiting || progress[first] == HostProgress::waiting ||
-          progress[first] == HostProgress::done)
-        continue;
-      report_.hosts[host] =
-          refusal("shared", fmt::format("{} had to do first what both see on a server, and it is: {}",
-                                        hosts_[first].name, to_string(report_.hosts[first].outcome)));
-      progress[host] = HostProgress::untouched;
-    }
+  std::optional<std::size_t> index_of(const std::string& name) const {
+    const auto found = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& host) { return host.name == name; });
+    return found == hosts_.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - hosts_.begin()));
+  }
+
+  void refuse_behind_what_failed(std::vector<HostProgress>& progress) {
+    for (std::size_t host = 0; host < plans_.size(); ++host)
+      for (const auto& shared : plans_[host]->shared) {
+        const auto first = index_of(shared.host);
+        if (progress[host] != HostProgress::waiting || !first || progress[*first] == HostProgress::waiting ||
+            progress[*first] == HostProgress::done)
+          continue;
+        report_.hosts[host] =
+            refusal("shared", fmt::format("{} was to see to {} first, {} here, and it is: {}", shared.host,
+                                          shared.place, shared.path, to_string(report_.hosts[*first].outcome)));
+        progress[host] = HostProgress::untouched;
+      }
   }
 
   static WorkResult refusal(std::string code, std::string why) {

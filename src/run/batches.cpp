@@ -44,6 +44,16 @@ const GroupRule* full_group(const BatchPolicy& policy, const std::vector<HostPro
   return nullptr;
 }
 
+/// Of those with hosts that wait.
+std::string names_of_atomic_groups(const BatchPolicy& policy, const std::vector<HostProgress>& hosts) {
+  std::vector<std::string> names;
+  for (const auto& group : policy.groups)
+    if (group.atomic && std::any_of(group.hosts.begin(), group.hosts.end(),
+                                    [&](std::size_t host) { return hosts[host] == HostProgress::waiting; }))
+      names.push_back("group " + group.name);
+  return join(names, ", ");
+}
+
 /// All hosts below a group.
 void gather_hosts(const Inventory& inventory, const std::string& name, std::set<std::string>& groups,
                   std::set<std::string>& hosts) {
@@ -120,12 +130,12 @@ Batch next_batch(const BatchPolicy& policy, const std::vector<HostProgress>& hos
     });
   };
   const GroupRule* full = nullptr;
-  bool any_behind = false;
+  bool is_behind = false;
   for (std::size_t host = 0; host < hosts.size() && batch.hosts.size() < size; ++host) {
     if (hosts[host] != HostProgress::waiting || holds(batch.hosts, host)) continue;
     const auto together = together_with(host, policy, hosts);
     if (std::any_of(together.begin(), together.end(), has_to_wait)) {
-      any_behind = true;
+      is_behind = true;
       continue;
     }
     if (const auto* group = full_group(policy, hosts, batch.hosts, together)) {
@@ -140,8 +150,10 @@ Batch next_batch(const BatchPolicy& policy, const std::vector<HostProgress>& hos
   if (batch.hosts.empty() && full != nullptr)
     batch.stop = fmt::format("group {} lets {} of its hosts be away at once, which leaves no room for those that wait",
                              full->name, *full->max_unavailable);
-  else if (batch.hosts.empty() && any_behind)
-    batch.stop = "a host comes after another, for both see one path of a server, and an atomic group wants both at once";
+  else if (batch.hosts.empty() && is_behind)
+    batch.stop =
+        fmt::format("{} is changed as a whole, and a host of it comes after another: both see one path of a server",
+                    names_of_atomic_groups(policy, hosts));
   return batch;
 }
 

@@ -48,7 +48,8 @@ Comparison compare_with_plan(const std::vector<std::string>& cures, const std::v
 
 struct WorkResult {
   WorkOutcome outcome = WorkOutcome::not_begun;
-  std::string code;               ///< of a refusal, as in CallAnswer; `changed`: it is not as the plan saw it; `unreachable`
+  std::string code;  ///< of a refusal, as in CallAnswer; `changed`: it is not as the plan saw it; `shared`: what
+                     ///< another host was to do first was not done; `unreachable`
   std::string why;                ///< one line; empty: it went well
   std::string hint;               ///< what to do; may be empty
   std::string drained;  ///< why it is out of service, and how it comes back; empty: as far as we know it is not

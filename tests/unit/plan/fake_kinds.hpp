@@ -29,6 +29,9 @@ struct FakeKind : ActionKind {
   std::string object(const Params& given) const override {
     return subject + " " + given.at(subject).get<std::string>();
   }
+  std::string path(const Params& given) const override {
+    return subject == "path" ? given.at(subject).get<std::string>() : "";
+  }
   int rank(const Params& given) const override { return order + given.value("later", 0); }
   std::vector<Params> steps(const Params& given) const override { return split ? split(given) : std::vector{given}; }
   Script inspect(const Params& given) const override { return {"inspect " + object(given), std::chrono::seconds(5)}; }

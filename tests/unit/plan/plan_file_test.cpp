@@ -48,9 +48,13 @@ Plan sample() {
   other.name = "gpu2";
   other.refused = "not root";
   other.unverified = "facts.json";
-  other.unreached = "no answer";
-  other.hint = "start it";
-  plan.hosts = {host, other};
+  HostPlan gone, cut;
+  gone.name = "gpu3";
+  gone.unreached = "no answer";
+  gone.hint = "start it";
+  cut.name = "gpu4";
+  cut.incomplete = "cut off";
+  plan.hosts = {host, other, gone, cut};
   return plan;
 }
 

@@ -30,10 +30,10 @@ Environment host_with(std::vector<Disk> disks) {
 
 PlanDraft draft(const std::string& path) {
   Assessment assessment;
-  assessment.findings = {test::finding(
-      "c", "a.service",
-      {test::proposal("f", {{"aside", fmt::format(R"({{"path":"{}"}})", path)},
-                            {"service", R"({"unit":"a.service","state":"restarted"})"}})})};
+  assessment.findings = {
+      test::finding("c", "a.service",
+                    {test::proposal("f", {{"aside", fmt::format(R"({{"path":"{}"}})", path)},
+                                          {"service", R"({"unit":"a.service","state":"restarted"})"}})})};
   return draft_plan(assessment, {}, test::find_fake);
 }
 
@@ -41,8 +41,8 @@ PlanDraft draft(const std::string& path) {
 HostPlan plan(const std::string& name, const PlanDraft& draft, const Environment& environment, SharedPlaces& places) {
   static const auto kKnowledge = test::shipped_knowledge();
   const std::vector<InspectedStep> inspected(draft.steps.size(), InspectedStep{"up", ""});
-  auto made = make_host_plan(name, draft, inspected, {environment, kKnowledge},
-                             places.done_before(draft, environment)).plan;
+  auto made =
+      make_host_plan(name, draft, inspected, {environment, kKnowledge}, places.done_before(draft, environment)).plan;
   places.take(made, draft, environment);
   return made;
 }
@@ -68,7 +68,8 @@ TEST_CASE("a path on a server has one place, wherever it is mounted", "[unit][pl
   CHECK(shared_place(host_with({disk("/", "nas:/root", "nfs")}), "/opt/x") == "nas:/root/opt/x");
 }
 
-TEST_CASE("what several hosts see on a server is done by the first, and each restarts its own", "[unit][plan][shared]") {
+TEST_CASE("what several hosts see on a server is done by the first, and each restarts its own",
+          "[unit][plan][shared]") {
   const auto one = host_with({disk("/home", "nas:/home", "nfs4")});
   const auto two = host_with({disk("/data/home", "nas:/home", "nfs4")});
   const auto alone = host_with({disk("/home", "/dev/vda", "ext4")});
@@ -79,17 +80,22 @@ TEST_CASE("what several hosts see on a server is done by the first, and each res
   CHECK(kinds(first) == std::vector<std::string>{"service", "aside", "service"});
   CHECK(first.shared.empty());
   CHECK(kinds(second) == std::vector<std::string>{"service", "service"});
-  CHECK(second.shared ==
-        std::vector<SharedStep>{{"aside", "/data/home/ml/.cache/x", "nas:/home/ml/.cache/x", "gpu1"}});
+  CHECK(second.shared == std::vector<SharedStep>{{"aside", "/data/home/ml/.cache/x", "nas:/home/ml/.cache/x", "gpu1"}});
   CHECK(second.cures.size() == 1);
   CHECK(kinds(third) == kinds(first));
+}
+
+TEST_CASE("what does not name its server is shared with nobody", "[unit][plan][shared]") {
+  for (const auto& [device, fstype] : std::map<std::string, std::string>{
+           {"share", "9p"}, {"beegfs_nodev", "beegfs"}, {"127.0.0.1:/", "nfs4"}, {"localhost:/x", "nfs"}})
+    CHECK(shared_place(host_with({disk("/home", device, fstype)}), "/home/x").empty());
 }
 
 TEST_CASE("who does nothing at a place is nobody's first", "[unit][plan][shared]") {
   const auto host = host_with({disk("/home", "nas:/home", "nfs4")});
   SharedPlaces places;
   const auto steps = draft("/home/x");
-  places.take(refused_plan("gpu1", "a guard", steps), steps, host);
+  places.note("gpu1", {}, steps, host);
   CHECK(plan("gpu2", steps, host, places).shared.empty());
 }
 

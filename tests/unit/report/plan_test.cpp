@@ -122,7 +122,8 @@ TEST_CASE("a plan shows what the controller runs around the steps", "[unit][repo
   host.before_host = {"/usr/bin/scontrol", "update", "State=DRAIN; now"};
   host.after_host = {"/usr/bin/undrain"};
   const auto text = render_plan(plan_of({host}), "", {});
-  const auto before = text.find("  before     /usr/bin/scontrol update 'State=DRAIN; now' (run here, by this controller)\n");
+  const auto before =
+      text.find("  before     /usr/bin/scontrol update 'State=DRAIN; now' (run here, by this controller)\n");
   const auto after = text.find("  after      /usr/bin/undrain (run here, by this controller)\n");
   CHECK(before < text.find("cuda_toolkit:"));
   CHECK(text.find("service: sglang") < after);
@@ -133,25 +134,33 @@ TEST_CASE("a plan says what another host does first", "[unit][report][plan]") {
   auto host = incident("gpu2");
   host.shared = {{"cache", "/home/ml/.cache", "nas:/home/ml/.cache", "gpu1"}};
   CHECK_THAT(render_plan(plan_of({host}), "", {}),
-             ContainsSubstring("  shared     - cache /home/ml/.cache is nas:/home/ml/.cache, of which gpu1 takes care first\n"));
+             ContainsSubstring(
+                 "  shared     - cache /home/ml/.cache is nas:/home/ml/.cache, of which gpu1 takes care first\n"));
   host.steps.clear();
   CHECK_THAT(render_plan(plan_of({host}), "", {}), ContainsSubstring("plan         gpu2: 0 steps\n"));
 }
 
-TEST_CASE("a host that was not looked at has a plan that says so, and does not count as in order", "[unit][report][plan]") {
+TEST_CASE("a host that was not looked at has a plan that says so, and does not count as in order",
+          "[unit][report][plan]") {
   HostPlan gone;
   gone.name = "gone1", gone.unreached = "connecting: refused", gone.hint = "is sshd running?";
   CHECK(render_plan(plan_of({gone}), "", {}) ==
-        "unreached    gone1\n  why        connecting: refused\n  do         is sshd running?\n\n1 host · 1 not reached\n");
-  HostPlan idle;
+        "unreached    gone1\n  why        connecting: refused\n  do         is sshd running?\n\n1 host · 1 not "
+        "reached\n");
+  HostPlan idle, cut;
   idle.name = "idle1";
+  cut.name = "cut1", cut.incomplete = "the connection was cut";
+  CHECK_THAT(render_plan(plan_of({gone, cut, idle}), "", {}),
+             ContainsSubstring("incomplete   cut1\n  why        the connection was cut\n"));
+  CHECK_THAT(render_plan(plan_of({gone, cut, idle}), "", {}),
+             ContainsSubstring("3 hosts · nothing to do · 1 not reached · 1 incomplete"));
   CHECK_THAT(render_plan(plan_of({gone, idle}), "", {}), ContainsSubstring("2 hosts · nothing to do · 1 not reached"));
 }
 
 TEST_CASE("a plan obeys no host: what came from there is shown escaped", "[unit][report][plan]") {
   auto host = incident("ct200");
   const std::string bad = "\x1b[2J\u202e";
-  host.refused = host.unreached = host.hint = bad;
+  host.refused = host.incomplete = host.hint = bad;
   host.before_host = host.after_host = {bad};
   host.shared = {{bad, bad, bad, bad}};
   for (auto& each : host.cures) each.title += bad;

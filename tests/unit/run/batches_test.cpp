@@ -41,7 +41,7 @@ TEST_CASE("a host waits for the one that has to come before it", "[unit][run][ba
   policy.groups = {{"pair", {0, 2}, {}, true}};
   const auto stuck = next_batch(policy, {waiting, done, waiting, done}, 1);
   CHECK(stuck.hosts.empty());
-  CHECK(stuck.stop.find("an atomic group wants both at once") != std::string::npos);
+  CHECK(stuck.stop.find("group pair is changed as a whole, and a host of it comes after another") != std::string::npos);
 }
 
 TEST_CASE("failures stop the rest", "[unit][run][batches]") {
