@@ -38,9 +38,9 @@ main() {
   umask 077
   ulimit -c 0
   cd /
-  unset ENV BASH_ENV CDPATH TERM roots_alone
+  unset ENV BASH_ENV CDPATH TERM root_owned
   TRUEUP_RUN=$tag TRUEUP_LOGIN_PATH=$PATH
-  while read -r what uid rest; do [ "$what" != Uid: ] || break; done </proc/self/status
+  while read -r what _ uid rest; do [ "$what" != Uid: ] || break; done </proc/self/status
   if [ "$uid" = 0 ]; then PATH=/usr/sbin:/usr/bin:/sbin:/bin; else PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin; fi
   LC_ALL=C TZ=UTC PAGER=cat SYSTEMD_PAGER='' SYSTEMD_COLORS=0 NO_COLOR=1 PYTHONDONTWRITEBYTECODE=1
   export TRUEUP_RUN TRUEUP_LOGIN_PATH PATH LC_ALL TZ PAGER SYSTEMD_PAGER SYSTEMD_COLORS NO_COLOR PYTHONDONTWRITEBYTECODE
@@ -71,14 +71,21 @@ scheduler() {
   next=0 busy=0 running='' settled='' newline='
 '
   # Not by ourselves: a directory of PATH may lie on a server that is gone.
-  if [ "$uid" = 0 ]; then (eval "$lib"; event k "$(list_roots_alone)"; event w "$(trusted_path "${TRUEUP_LOGIN_PATH:-/usr/bin:/bin}")") 4<&- 5>&- &
-  else settle "$PATH"; fi
+  if [ "$uid" = 0 ]; then
+    (
+      eval "$lib"
+      event k "$(list_root_owned)"
+      event w "$(trusted_path "${TRUEUP_LOGIN_PATH:-/usr/bin:/bin}")"
+    ) 4<&- 5>&- &
+  else
+    settle "$PATH"
+  fi
   start_more
   while [ -z "$settled" ] || [ "$running" ]; do
     read -r what i rest <&3 || continue
     case $what in
       w) settle "$i${rest:+ $rest}" ;;
-      k) roots_alone="$i $rest" ;;
+      k) root_owned="$i $rest" ;;
       p) eval "C$i=${rest%% *} K$i=${rest#* }" ;;
       r) eval "R$i=\"\$R$i $rest\"" ;;
       c) eval "F$i=" ;;
@@ -214,7 +221,7 @@ reader() {
 # The text goes by the environment: arguments are for everyone to read.
 run() {
   eval "reads=\$U$1"
-  head="roots_alone='$roots_alone'$newline"
+  head="root_owned='$root_owned'$newline"
   if [ "$reads" ]; then
     hand_on 2>/dev/null 3>&- 5>&- |
       TRUEUP_RUN=$tag.$1 TRUEUP_PROBE="$head$lib$text" $setsid /bin/sh -c 'eval "unset TRUEUP_PROBE;$TRUEUP_PROBE"' 3>&- 5>&- &

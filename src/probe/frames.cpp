@@ -140,9 +140,10 @@ ProbeOutput Heard::result(std::string_view why_lost) const {
   };
   if (!garbled.empty())
     say(ProbeStatus::garbled, "contradictory frames: " + garbled);
-  else if (!ended)
+  else if (!ended) {
     say(ProbeStatus::lost, fmt::format("{}: {}", began ? "did not end" : "did not begin", why_lost));
-  else if (overflowed)
+    out.lost_with = why_lost;
+  } else if (overflowed)
     say(ProbeStatus::truncated, fmt::format("more output than {} bytes", max_bytes));
   else if (status == "timeout")
     say(ProbeStatus::timed_out,

@@ -43,7 +43,7 @@ _decider() {
   while [ "$_rest" ]; do
     case $_at:$_rest in
       :/*)
-        for _known in $roots_alone; do
+        for _known in $root_owned; do
           case $_rest/ in "$_known"/*) [ ${#_known} -le ${#_at} ] || _at=$_known ;; esac
         done
         _rest=${_rest#"$_at"}
@@ -89,12 +89,12 @@ _decider() {
 }
 
 # Of some directories that many paths lead through those that root alone decides about, and that are no links: what stands
-# in $roots_alone is not looked at again each time.
-list_roots_alone() {
+# in $root_owned is not looked at again each time.
+list_root_owned() {
   [ "$self_uid" = 0 ] || return 0
   ls -ldn -- /bin /boot /etc /home /lib /opt /root /usr /usr/bin /usr/lib /usr/lib/python3 /usr/lib/python3/dist-packages \
     /usr/local /usr/local/bin /usr/local/lib /usr/sbin /var /var/lib 2>/dev/null | {
-    _alone=' '
+    _owned=' '
     while read -r _mode _links _owner _group _rest; do
       _dir=/${_rest#*/}
       case $_mode:$_group in
@@ -102,18 +102,18 @@ list_roots_alone() {
         d????w*:0) ;;
         d????w*) continue ;;
       esac
-      case $_alone in *" ${_dir%/*} "*) ;; *) [ -z "${_dir%/*}" ] || continue ;; esac
-      [ "$_owner" != 0 ] || _alone="$_alone$_dir "
+      case $_owned in *" ${_dir%/*} "*) ;; *) [ -z "${_dir%/*}" ] || continue ;; esac
+      [ "$_owner" != 0 ] || _owned="$_owned$_dir "
     done
-    printf '%s\n' "$_alone"
+    printf '%s\n' "$_owned"
   }
 }
 
-# know_alone DIR: likewise, of a directory below which much is to be looked at.
-know_alone() {
+# note_root_owned DIR: likewise, of a directory below which much is to be looked at.
+note_root_owned() {
   case $self_uid$1 in
     0*[!A-Za-z0-9/._+@-]*) ;;
-    0/*) [ -d "$1" ] && [ ! -h "$1" ] && [ "$(_decider "$1")" = 0 ] && roots_alone="$roots_alone $1" ;;
+    0/*) [ -d "$1" ] && [ ! -h "$1" ] && [ "$(_decider "$1")" = 0 ] && root_owned="$root_owned $1" ;;
   esac
 }
 

@@ -47,20 +47,8 @@ std::vector<ErrorGroup> error_groups(const RunReport& report) {
   return groups;
 }
 
-namespace {
-
-/// `did not begin: WHY` without how far it came.
-std::string_view why_lost(const ProbeOutput& probe) {
-  const std::string_view detail = probe.detail;
-  const auto colon = detail.find(": ");
-  return probe.status == ProbeStatus::lost && colon != detail.npos ? detail.substr(colon + 2) : std::string_view();
-}
-
-}  // namespace
-
 bool is_told_by_error(const HostReport& host, const ProbeOutput& probe) {
-  const auto why = why_lost(probe);
-  return host.error && !why.empty() && to_string(*host.error).find(why) != std::string::npos;
+  return host.error && !probe.lost_with.empty() && to_string(*host.error).find(probe.lost_with) != std::string::npos;
 }
 
 std::map<std::string, GapGroup> gap_groups(const RunReport& report) {
@@ -68,12 +56,11 @@ std::map<std::string, GapGroup> gap_groups(const RunReport& report) {
   for (const auto& host : report.hosts) {
     std::set<std::string> told;
     for (const auto& probe : host.probes)
-      if (is_told_by_error(host, probe)) told.emplace(why_lost(probe));
+      if (is_told_by_error(host, probe)) told.insert(probe.lost_with);
     std::set<std::string> reasons;
     for (const auto& gap : host.assessment.not_evaluated) {
-      const auto by_error = std::find_if(told.begin(), told.end(), [&](const std::string& why) {
-        return gap.why.find(why) != std::string::npos;
-      });
+      const auto by_error = std::find_if(
+          told.begin(), told.end(), [&](const std::string& why) { return gap.why.find(why) != std::string::npos; });
       const auto& why = by_error == told.end() ? gap.why : *by_error;
       gaps[why].checks.insert(gap.check);
       if (reasons.insert(why).second) gaps[why].hosts.push_back(host.name);

@@ -112,10 +112,12 @@ void render_gaps(Page& page, const RunReport& report) {
   }
   const bool any_without_root = std::any_of(report.hosts.begin(), report.hosts.end(), [](const HostReport& host) {
     const auto& info = host.environment.host;
-    return !host.error && !host.assessment.not_evaluated.empty() && info.is_known() && info->uid != 0;
+    return !host.error && host.unverified_source.empty() && !host.assessment.not_evaluated.empty() && info.is_known() &&
+           info->uid != 0;
   });
   if (any_without_root)
-    page.paragraph("do", "look as root, who sees all of it: -b becomes root by sudo, as 'become: sudo' in the inventory does");
+    page.paragraph(
+        "do", "look as root, who sees all of it: -b becomes root by sudo, as 'become: sudo' in the inventory does");
   page.line();
 }
 

@@ -172,7 +172,7 @@ PrivateTmp=yes')" 'settings.BindPaths=/a:/b:rbind /c:/c|settings.DeviceAllow=cha
 
 # The account's caches are looked at with the groups of the unit, or not at all.
 tried() { (as_uid() { echo "$1 in $as_uid_groups" >"$tree/as"; sh -c "$4"; }
-  id() { echo 7; }; _account=user _uid=1000 _groups=$1 _pid=0; _cache_dirs /home/user '') | grep '=home'; }
+  self_uid=7; _account=user _uid=1000 _groups=$1 _pid=0; _cache_dirs /home/user '') | grep '=home'; }
 is 'caches are tried with the groups of the unit' "$(tried '2001 44' >"$tree/out"; cat "$tree/as")" '1000 in 2001 44'
 is 'without them nothing is claimed' "$(tried '' | cut -d '|' -f 1-3)" 'cache_dirs=home||'
 
@@ -186,7 +186,7 @@ is 'one that is shut comes first' "$(libcuda "/shut:$tree/lib")" \
   'unknown.libcuda=a directory of LD_LIBRARY_PATH could not be looked into as its owner, or not in time'
 is 'one that is shut comes later' "$(libcuda "$tree/lib:/shut")" "libcuda=$tree/lib/libcuda.so.590.44"
 is 'the owner of the directory is who looks' \
-  "$(as_uid() { echo "$1" >"$tree/as"; }; id() { echo 0; }; owner_uid() { echo 4711; }; _libcuda "$tree/lib"; cat "$tree/as")" '4711'
+  "$(as_uid() { echo "$1" >"$tree/as"; }; self_uid=0; owner_uid() { echo 4711; }; _libcuda "$tree/lib"; cat "$tree/as")" '4711'
 
 quotas() { cat >"$tree/quota.txt"; (command() { echo quota; }; may_run() { :; }; timeout() { cat "$tree/quota.txt"; }; _quotas user) | tr '\n' '|'; }
 is 'quotas that are used up: blocks, files, grace that ended' "$(quotas <<'EOF'

@@ -128,9 +128,11 @@ TEST_CASE("what ended a host's audit is told once, not by all that is missing fo
     lost.id = fmt::format("probe{}", i);
     lost.status = ProbeStatus::lost;
     lost.detail = "did not begin: " + why;
+    lost.lost_with = why;
     host.probes.push_back(lost);
     host.assessment.not_evaluated.push_back(
-        {fmt::format("check{:02}", i), "", fmt::format("section{} is unknown: probe probe{}: lost: {}", i, i, lost.detail)});
+        {fmt::format("check{:02}", i), "",
+         fmt::format("section{} is unknown: probe probe{}: lost: {}", i, i, lost.detail)});
   }
   host.assessment.not_evaluated.push_back({"other", "", "something else is unknown"});
   report.hosts.push_back(host);
