@@ -64,6 +64,8 @@ std::vector<std::string> InventoryDraft::expand(std::string_view pattern, const 
   // Ranges give letters and digits only, so one name speaks for all.
   if (const auto why = why_no_host_name(names->front()); !why.empty()) {
     reader_.error(at, why);
+    if (names->front().find('@') != std::string::npos)
+      reader_.errors.back().hint = "the account is said by 'user', or by -u";
     return {};
   }
   names_ += names->size();

@@ -287,11 +287,7 @@ void read(const Setting& setting, const Value& value, HostSettings& settings) {
 
 }  // namespace
 
-std::string why_no_host_name(std::string_view name) {
-  auto why = why_no_name("host name", name, "_:", "_.-:%");
-  if (!why.empty() && name.find('@') != name.npos) why += "; the account to log in as is said by 'user', or by -u";
-  return why;
-}
+std::string why_no_host_name(std::string_view name) { return why_no_name("host name", name, "_:", "_.-:%"); }
 
 std::string why_no_user_name(std::string_view name) { return why_no_name("user name", name, "_.", "_.-@+$\\"); }
 

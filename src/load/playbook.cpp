@@ -65,12 +65,14 @@ class Loader {
       errors_.push_back(std::move(problem));
       return;
     }
-    // By whatever path it is named, a file counts once: a relative one, one through a link, a copy.
     auto digest = hex(sha256(*text));
-    for (const auto& [read, its_digest] : playbook_.digests)
-      if (its_digest == digest) return;
-    playbook_.files.push_back(path);
-    playbook_.digests[path] = std::move(digest);
+    // By whatever path it is named, a file counts once: a relative one, one through a link, a copy.
+    const bool is_known = std::any_of(playbook_.digests.begin(), playbook_.digests.end(),
+                                      [&](const auto& read) { return read.second == digest; });
+    if (!is_known) {
+      playbook_.files.push_back(path);
+      playbook_.digests[path] = std::move(digest);
+    }
     const auto root = parse_yaml(*text, path);
     if (!root) {
       errors_.push_back(root.error());
@@ -79,10 +81,16 @@ class Loader {
     open_.push_back(path);
     lines_ = split_lines(*text);
     YamlMap map(*root, "playbook", errors_);
-    entries(map, "probes", [&](const auto& id, const auto& at, const auto& node) { probe(id, at, node); });
-    entries(map, "checks", [&](const auto& id, const auto& at, const auto& node) { check(id, at, node); });
-    entries(map, "signatures", [&](const auto& id, const auto& at, const auto& node) { signature(id, at, node); });
-    entries(map, "fixes", [&](const auto& id, const auto& at, const auto& node) { fix(id, at, node); });
+    const auto take = [&](std::string_view key, auto&& read) {
+      if (is_known)
+        map.get(key);
+      else
+        entries(map, key, read);
+    };
+    take("probes", [&](const auto& id, const auto& at, const auto& node) { probe(id, at, node); });
+    take("checks", [&](const auto& id, const auto& at, const auto& node) { check(id, at, node); });
+    take("signatures", [&](const auto& id, const auto& at, const auto& node) { signature(id, at, node); });
+    take("fixes", [&](const auto& id, const auto& at, const auto& node) { fix(id, at, node); });
     const auto includes = texts_at(map, "include");
     map.finish();
     const auto folder = std::filesystem::path(path).parent_path();
