@@ -16,6 +16,10 @@ std::string not_empty(const std::string& word) { return word.empty() ? "the valu
 
 }  // namespace
 
+CLI::Option* add_positional(CLI::App& command, const std::string& name, std::string& into, const std::string& help) {
+  return command.add_option(name, into, help)->option_text(" ");
+}
+
 void add_inventory(CLI::App& command, Options& options) {
   command
       .add_option("-i,--inventory", options.inventories,
@@ -34,7 +38,9 @@ void add_playbook(CLI::App& command, Options& options) {
   command.add_option("-p,--playbook", options.playbooks, "playbook instead of the shipped ones; may be repeated")
       ->option_text("FILE")
       ->allow_extra_args(false);
-  command.add_option("--also-playbook", options.more_playbooks, "playbook beside these; may be repeated")
+  command
+      .add_option("--also-playbook", options.more_playbooks,
+                  "playbook beside the shipped ones, or those of -p; may be repeated")
       ->option_text("FILE")
       ->allow_extra_args(false);
 }
@@ -74,7 +80,8 @@ void add_connection_options(CLI::App& command, Options& options) {
                   "read this ssh_config instead of ~/.ssh/config and /etc/ssh/ssh_config; 'none': no such file")
       ->option_text("FILE")
       ->check(not_empty);
-  command.add_option("-J,--jump", options.jump, "reach hosts through this one, or several as a,b; instead of ProxyJump")
+  command
+      .add_option("-J,--jump", options.jump, "reach hosts through this one, or several as a,b; instead of ProxyJump")
       ->option_text("[USER@]HOST[:PORT]")
       ->check(not_empty);
   command.add_flag("-b,--become", options.become, "become root with sudo");
@@ -82,12 +89,11 @@ void add_connection_options(CLI::App& command, Options& options) {
   command.add_option("--become-password-file", options.become_password_file, "file with the sudo password, mode 0600")
       ->option_text("FILE");
   command.add_option("-f,--forks", options.forks, "hosts in flight, 1 to 10000")
-      ->option_text(fmt::format("N (default: {})", options.forks))
+      ->option_text(with_default("N", options.forks))
       ->check(CLI::Range(1, 10'000));
   add_duration(command, "--connect-timeout", options.connect_timeout,
                "limit of each step of a connection; default: ssh_config's ConnectTimeout, else 10 s");
-  add_duration(command, "--host-timeout", options.host_timeout, "limit of everything on one host")
-      ->option_text(fmt::format("DURATION (default: {})", duration_text(options.host_timeout)));
+  add_duration(command, "--host-timeout", options.host_timeout, "limit of everything on one host");
   add_duration(command, "--deadline", options.deadline, "limit of the whole run");
   command.add_flag("-v,--verbose", options.verbosity, "show more");
   command.add_flag("-q,--quiet", options.quiet, "no progress");
@@ -105,7 +111,7 @@ void add_report_options(CLI::App& command, Options& options, const std::vector<s
       if (to_string(severity) == name) options.fail_on = severity;
   };
   command.add_option_function<std::string>("--fail-on", take_severity, "exit with 3 from this severity on")
-      ->option_text(fmt::format("error|warning|info (default: {})", to_string(options.fail_on)))
+      ->option_text(with_default("error|warning|info", to_string(options.fail_on)))
       ->check(CLI::IsMember({"error", "warning", "info"}));
   command.add_option("--allow-unknown", options.allow_unknown, "a check whose 'not evaluated' does not count")
       ->option_text("CHECK,...")

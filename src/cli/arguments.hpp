@@ -1,7 +1,12 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/units.hpp"
@@ -24,7 +29,16 @@ void add_accept_new_host_keys(CLI::App& command, Options& options);
 void add_report_options(CLI::App& command, Options& options,
                         const std::vector<std::string>& formats = {"table", "json"});
 
-/// `into`: a duration, or an optional one.
+/// A word that needs no option; CLI11 would tell its type beside its name.
+CLI::Option* add_positional(CLI::App& command, const std::string& name, std::string& into, const std::string& help);
+
+/// What stands beside an option in the help: `N (default: 50)`.
+template <class Value>
+std::string with_default(std::string_view what, const Value& value) {
+  return fmt::format("{} (default: {})", what, value);
+}
+
+/// `into`: a duration, whose value is the default, or an optional one.
 template <class Duration>
 CLI::Option* add_duration(CLI::App& command, const std::string& name, Duration& into, const std::string& help) {
   const auto take = [&into, name](const std::string& text) {
@@ -32,7 +46,9 @@ CLI::Option* add_duration(CLI::App& command, const std::string& name, Duration& 
     if (!duration) throw CLI::ValidationError(name, duration.error().message);
     into = *duration;
   };
-  return command.add_option_function<std::string>(name, take, help)->option_text("DURATION");
+  std::string text = "DURATION";
+  if constexpr (std::is_same_v<Duration, std::chrono::milliseconds>) text = with_default(text, duration_text(into));
+  return command.add_option_function<std::string>(name, take, help)->option_text(text);
 }
 
 }  // namespace trueup

@@ -55,7 +55,7 @@ std::optional<Prepared> prepare(const Options& options, int& status) {
   }
   if (is_offline(options)) return Prepared{*std::move(auditor), std::move(hosts), {}, std::move(stored), {}, {}};
   auto probing = probing_options(options, hosts, errors);
-  if (!probing && errors.empty()) errors.push_back(probing.error());
+  if (!probing) errors.push_back(probing.error());
   if (!errors.empty()) {
     status = report_errors(errors);
     return std::nullopt;

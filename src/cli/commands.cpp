@@ -166,8 +166,8 @@ int lint(Options options) {
   if (!errors.empty()) return report_errors(errors);
   const auto& playbook = auditor->playbook;
   if (!options.inventories.empty())
-    fmt::print("{}: {}, {}{}\n", options.inventories.size() == 1 ? "inventory" : "inventories",
-               count(hosts, "host"), count(groups, "group"), hosts == 0 ? "; nothing would be looked at" : "");
+    fmt::print("{}: {}, {}{}\n", printable(join(options.inventories, ", ")), count(hosts, "host"),
+               count(groups, "group"), hosts == 0 ? "; nothing would be looked at" : "");
   fmt::print("{} files: {} probes, {} checks, {} signatures, {} fixes; nothing wrong\n", playbook.files.size(),
              playbook.probes.size(), playbook.checks.size(), playbook.signatures.size(), playbook.fixes.size());
   return 0;
@@ -238,9 +238,8 @@ int run_command_line(int argc, char** argv) {
   audit_command->callback([&] { status = audit(options); });
 
   auto* explain_command = app.add_subcommand("explain", "one host in depth: the causal chain, and what would help");
-  explain_command->add_option("HOST", options.limit, "which host; without -i: this machine")->option_text(" ");
-  explain_command->add_option("CHECK", options.asked, "only what causes this finding: a check, or CHECK@ABOUT")
-      ->option_text(" ");
+  add_positional(*explain_command, "HOST", options.limit, "which host; without -i: this machine");
+  add_positional(*explain_command, "CHECK", options.asked, "only what causes this finding: a check, or CHECK@ABOUT");
   add_inventory(*explain_command, options);
   add_stored(*explain_command, options);
   add_playbook(*explain_command, options);
@@ -263,7 +262,7 @@ int run_command_line(int argc, char** argv) {
   plan_command->callback([&] { status = plan(options); });
 
   auto* facts_command = app.add_subcommand("facts", "the environment of a host, as JSON");
-  facts_command->add_option("HOST", options.limit, "which host; without -i: this machine")->option_text(" ");
+  add_positional(*facts_command, "HOST", options.limit, "which host; without -i: this machine");
   add_inventory(*facts_command, options);
   add_stored(*facts_command, options);
   add_playbook(*facts_command, options);
@@ -283,8 +282,7 @@ int run_command_line(int argc, char** argv) {
       "private as the host: it holds settings, though no secrets that are known as such.");
   add_playbook(*script_command, options);
   add_deep(*script_command, options);
-  add_duration(*script_command, "--host-timeout", options.host_timeout, "limit of everything on one host")
-      ->option_text(fmt::format("DURATION (default: {})", duration_text(options.host_timeout)));
+  add_duration(*script_command, "--host-timeout", options.host_timeout, "limit of everything on one host");
   script_command->callback([&] { status = probe_script(options); });
 
   add_apply(app, options, status);

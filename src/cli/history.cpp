@@ -43,8 +43,8 @@ void remember(const Options& options, const RunRecord& run) {
 }
 
 void add_no_store(CLI::App& command, Options& options) {
-  command.add_flag_callback("--no-store", [&options] { options.store = false; },
-                            "do not record this run for `trueup history`");
+  command.add_flag_callback(
+      "--no-store", [&options] { options.store = false; }, "do not record this run for `trueup history`");
 }
 
 void add_history(CLI::App& app, Options& options, int& status) {

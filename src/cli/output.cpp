@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/text.hpp"
+#include "cli/arguments.hpp"
 #include "cli/terminal.hpp"
 
 namespace trueup {
@@ -117,7 +118,7 @@ void add_format(CLI::App& command, Options& options, const std::vector<std::stri
 
 void add_color(CLI::App& command, Options& options) {
   command.add_option("--color", options.color, "colours of the table")
-      ->option_text(fmt::format("auto|always|never (default: {})", options.color))
+      ->option_text(with_default("auto|always|never", options.color))
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 

@@ -274,8 +274,8 @@ int prune(Options options, const PruneOptions& work) {
 }
 
 void add_run(CLI::App& command, WorkOptions& work, bool required) {
-  auto* option = command.add_option("RUN", work.run, "id of the run, as apply, `trueup history` or an audit names it")
-                     ->option_text(" ");
+  auto* option =
+      add_positional(command, "RUN", work.run, "id of the run, as apply, `trueup history` or an audit names it");
   if (required) option->required();
   option->check([](const std::string& run) {
     return run.empty() ||
@@ -322,7 +322,7 @@ void add_run_commands(CLI::App& app, Options& options, int& status) {
   prune_command->add_flag("--host-state", work->host_state, "on the hosts, of runs that are verified or undone");
   prune_command->add_flag("--store", work->store, "here, all records but the last");
   prune_command->add_option("--keep-runs", work->kept_runs, "--store: how many records stay")
-      ->option_text(fmt::format("N (default: {})", work->kept_runs))
+      ->option_text(with_default("N", work->kept_runs))
       ->needs("--store");
   add_hosts(*prune_command, options);
   add_yes(*prune_command, *work);

@@ -228,19 +228,22 @@ void load_ssh_config_for(const std::vector<Host>& hosts, const Options& options,
   }
 }
 
+void check_password_is_used(const Options& options, const std::vector<Host>& hosts, Errors& errors) {
+  if (!options.ask_become_password && options.become_password_file.empty()) return;
+  const auto has_no_sudo = [](const Host& host) { return host.become != Become::sudo; };
+  if (hosts.empty() || !std::all_of(hosts.begin(), hosts.end(), has_no_sudo)) return;
+  errors.push_back(Error{ErrorKind::usage,
+                         fmt::format("{}: no selected host has sudo to give it to",
+                                     options.ask_become_password ? "--ask-become-pass" : "--become-password-file"),
+                         {},
+                         {},
+                         "-b becomes root by sudo on all of them; 'become: sudo' in the inventory on some"});
+}
+
 }  // namespace
 
 Result<ProbingOptions> probing_options(const Options& options, const std::vector<Host>& hosts, Errors& errors) {
-  const bool gives_password = options.ask_become_password || !options.become_password_file.empty();
-  if (gives_password && !hosts.empty() &&
-      std::all_of(hosts.begin(), hosts.end(), [](const Host& host) { return host.become == Become::none; }))
-    errors.push_back(Error{ErrorKind::usage,
-                           fmt::format("{}: no selected host has sudo to give it to",
-                                       options.ask_become_password ? "--ask-become-pass" : "--become-password-file"),
-                           {},
-                           {},
-                           "-b becomes root by sudo on all of them; 'become: sudo' in the inventory on some"});
-  if (!errors.empty()) return fail(errors.front());
+  check_password_is_used(options, hosts, errors);
   const auto account = own_account();
   ProbingOptions probing;
   probing.forks = options.forks;
@@ -262,7 +265,7 @@ Result<ProbingOptions> probing_options(const Options& options, const std::vector
     auto text = ControllerDisk().read(options.become_password_file);
     if (!text) return fail(text.error());
     probing.become_password = Secret(std::string(split_lines(*text).empty() ? "" : split_lines(*text).front()));
-  } else if (options.ask_become_password) {
+  } else if (options.ask_become_password && errors.empty()) {  // who asks first, and refuses then, wastes an answer
     auto password = ask_secret("sudo password: ");
     if (!password) return fail(password.error());
     probing.become_password = *std::move(password);

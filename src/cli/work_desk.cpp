@@ -142,10 +142,9 @@ void add_batches(CLI::App& command, WorkOptions& work) {
   command.add_option_function<std::string>("--batch", take_batch, "so many hosts at once, or such a share: 10, 25%")
       ->option_text("N|N%");
   command.add_option("--max-fail", work.policy.max_fail, "so many hosts may fail before no more are begun")
-      ->option_text(fmt::format("N (default: {})", work.policy.max_fail));
+      ->option_text(with_default("N", work.policy.max_fail));
   add_duration(command, "--reconnect-for", work.reconnect_for,
-               "a host that is lost is asked again so long; its steps go on meanwhile")
-      ->option_text(fmt::format("DURATION (default: {})", duration_text(work.reconnect_for)));
+               "a host that is lost is asked again so long; its steps go on meanwhile");
 }
 
 }  // namespace trueup

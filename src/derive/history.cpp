@@ -87,8 +87,7 @@ class Teller {
       made.newest = std::max(made.newest, cache.modified);
     }
     for (const auto& [origin, made] : others) {
-      const auto what = origin.is_whole ? std::string("kernels")
-                                        : fmt::format("{} module{}", made.count, made.count == 1 ? "" : "s");
+      const auto what = origin.is_whole ? std::string("kernels") : count(made.count, "module");
       lines_.push_back(fmt::format("{} built {}{} in {}{}", origin.by, what, origin.how, origin.place,
                                    dated(", the last on", made.newest)));
       newest_module_ = std::max(newest_module_, made.newest);

@@ -69,11 +69,14 @@ class CommandLine(unittest.TestCase):
         for command in [["facts", "gpu1"], ["explain", "gpu1"], ["audit", "-l", "gpu1"]]:
             self.refused(*command, says=["'gpu1'", "without -i there is one host, localhost"])
 
+    def test_a_user_in_the_name_of_a_host_is_told_where_it_belongs(self):
+        self.refused("audit", "-i", "root@gpu1,", says=["host name 'root@gpu1': '@'", "the account is said by 'user', or by -u"])
+
     def test_lint_says_what_is_in_an_inventory(self):
         done = trueup("lint", "-i", self.file("inv.yaml", "hosts: {a: {}, b: {}}\ngroups: {g: {hosts: [a]}}\n"))
-        self.assertIn("inventory: 2 hosts, 1 group\n", done.stdout)
+        self.assertIn("/inv.yaml: 2 hosts, 1 group\n", done.stdout)
         done = trueup("lint", "-i", self.file("none.yaml", "hosts: {}\n"))
-        self.assertIn("inventory: 0 hosts, 0 groups; nothing would be looked at", done.stdout)
+        self.assertIn("/none.yaml: 0 hosts, 0 groups; nothing would be looked at", done.stdout)
 
     def test_a_playbook_may_stand_beside_the_shipped_ones(self):
         playbook = self.file("p.yaml", f"include: [{os.path.relpath(SOURCE, self.directory.name)}/playbooks/disks.yaml]\n"
@@ -88,7 +91,11 @@ class CommandLine(unittest.TestCase):
         helped = run(str(script), "audit", "--help", check=False)  # nothing is built there, and nothing is to be
         self.assertEqual((helped.returncode, helped.stderr), (0, ""))
         self.assertIn("./run audit [ARGS]", helped.stdout)
-        for word, says in [("audti", "there are: audit, test, demo"), ("plan", "build/trueup plan")]:
+        words = trueup("--help").stdout.split("Subcommands:")[1]
+        commands = [line.split()[0] for line in words.splitlines() if line.startswith("  ") and line[2] != " "]
+        self.assertIn("plan", commands)
+        for word, says in [("audti", "there are: audit, test, demo")] + [
+                (command, f"build/trueup {command}") for command in commands if command != "audit"]:
             done = run(str(script), word, check=False)
             self.assertEqual(done.returncode, 2)
             self.assertIn(says, done.stderr)

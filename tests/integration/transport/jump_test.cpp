@@ -297,7 +297,8 @@ TEST_CASE("one bastion connection carries many hosts", "[integration][transport]
   CHECK(to_target == 0);
 }
 
-TEST_CASE("a bastion that hung up while nothing went through it is connected to anew", "[integration][transport][jump]") {
+TEST_CASE("a bastion that hung up while nothing went through it is connected to anew",
+          "[integration][transport][jump]") {
   if (!can_run()) return;
   const Sshd bastion, target;
   Configured by(block("bastion", bastion) + block("gpu*", target, "  ProxyJump bastion\n"));
