@@ -91,8 +91,8 @@ class CudaToolkitKind final : public ActionKind {
     const bool at_apply = seen.has("unresolved") && params.contains("repository");
     difference.current = seen.get("toolkit") == "absent" ? fmt::format("CUDA {} is not installed", version)
                                                          : fmt::format("CUDA {} is in {}", version, path);
-    if (is_other || (!seen.has("step") && !seen.has("unresolved") && seen.get("manager") != "zypper" &&
-                     seen.get("manager") != "none")) {
+    const auto manager = seen.get("manager");
+    if (is_other || (!seen.has("step") && !seen.has("unresolved") && (manager == "apt" || manager == "dnf"))) {
       // Whoever put it there: it is there.
       difference.wanted = difference.current;
       return difference;

@@ -4,10 +4,19 @@
 # VERSION: the two groups, each with its link.
 _toolkit_groups() { printf 'cuda /usr/local/cuda\ncuda-%s /usr/local/cuda-%s\n' "${1%%.*}" "${1%%.*}"; }
 
+# NAME...: what NVIDIA calls them where rpm is: libcublas-devel-13-0 is libcublas-dev-13-0 for apt.
+_toolkit_names() {
+  if [ "$_pm" = apt ]; then printf '%s\n' "$@"
+  else printf '%s\n' "$@" | sed 's/-dev-\([0-9]\)/-devel-\1/'
+  fi
+}
+
 # VERSION NAME...
 cuda_toolkit_inspect() {
   _version=$1
   shift
+  _pm_setup
+  set -- $(_toolkit_names "$@")
   _pm_inspect toolkit 2097152 "$@"
   _at=/usr/local/cuda-$_version
   if [ ! -e "$_at/bin/nvcc" ]; then _seen toolkit absent
@@ -80,6 +89,7 @@ cuda_toolkit_apply() {
     "_repository_$_pm" "$5" "$6" "$7" || _fail "$5 could not be read"
   fi
   shift 9
+  set -- $(_toolkit_names "$@")
   [ "$_list" ] || _toolkit_resolve "$@"
   _toolkit_groups "$_version" >groups
   _toolkit_untouched
@@ -168,25 +178,33 @@ _repository_apt() {
   _apt_options="$_apt_options -o Dir::Etc::preferencesparts=$PWD/repository/pins"
 }
 
+# The same: by options, a cache that goes again, and a key in rpm's database that does.
 _repository_dnf() {
   {
     printf '%s\n\n' '-----BEGIN PGP PUBLIC KEY BLOCK-----'
     base64 repository/key.gpg
     printf '%s\n' '-----END PGP PUBLIC KEY BLOCK-----'
   } >repository/key.asc || return
-  [ -e repository/keys ] || rpm -qa 'gpg-pubkey*' | sort >repository/keys || return
+  [ -e repository/keys ] || {
+    rpm -qa 'gpg-pubkey*' | sort >repository/keys.new && mv repository/keys.new repository/keys
+  } || return
   _dnf_options="--repofrompath=trueup,$1 --setopt=trueup.gpgcheck=1"
   _dnf_options="$_dnf_options --setopt=trueup.gpgkey=file://$PWD/repository/key.asc"
   _dnf_options="$_dnf_options --setopt=trueup.repo_gpgcheck=0 --setopt=trueup.priority=200"
+  _dnf_options="$_dnf_options --setopt=trueup.skip_if_unavailable=0"
+  _keep repository/options "$_dnf_options" || return
+  _dnf --repo=trueup makecache --refresh
 }
 
-# What the package manager has of it beyond our calls: its key, and no other that came meanwhile.
+# What the package manager has of it beyond our calls: its index, and its key, and no other that came meanwhile.
 _repository_gone() {
   [ -e repository/keys ] || return 0
   rpm -qa 'gpg-pubkey*' | sort | grep -vxFf repository/keys | grep -F -e "-$(cat repository/id)-" |
     while read -r _key; do rpm -e -- "$_key"; done
+  # That a key is there is noted too.
+  [ -s repository/keys ] || rm -f /var/cache/dnf/.gpgkeyschecked.yum
+  rm -rf /var/cache/dnf/trueup-* /var/cache/dnf/trueup.solv*
   rm -f repository/keys
-  rm -rf /var/cache/dnf/trueup-* /var/cache/libdnf5/trueup-*
 }
 
 # cuda_toolkit_verify VERSION TRANSACTION
@@ -203,8 +221,13 @@ cuda_toolkit_verify() {
 
 # cuda_toolkit_undo SECONDS
 cuda_toolkit_undo() {
-  [ -e groups ] || return 0
   _pm_setup
+  [ -e groups ] || {
+    _repository_gone
+    return 0
+  }
+  # What was broken off is made to its end first, which may need it.
+  [ -e after ] || _dnf_options=$(_kept repository/options)
   _alt_setup
   # Packages that go take their own entries out of the records; where they were broken off at that, the links still tell.
   if [ -e undoing ]; then _toolkit_untouched links; else _toolkit_untouched; fi

@@ -33,8 +33,8 @@ std::string transaction_of(const Seen& seen) { return join(seen.all("step"), "\n
 void judge_transaction(const Seen& seen, Resolve resolve, Difference& difference) {
   auto& refused = difference.refused;
   const auto manager = seen.get("manager");
-  if (manager == "zypper")
-    refused.push_back("zypper is not supported yet: apt and dnf are");
+  if (manager == "zypper" || manager == "dnf5")
+    refused.push_back(fmt::format("{} is not supported yet: apt and dnf 4 are", manager));
   else if (manager != "apt" && manager != "dnf")
     refused.push_back("this host has neither apt nor dnf");
   if (seen.has("broken"))

@@ -2,10 +2,11 @@
 #   install NAME VERSION     upgrade NAME OLD NEW     remove NAME OLD
 # Found by a simulation, shown in the plan, and found again just before it is made: exactly that one is made.
 
-# Into $_pm: apt, dnf, zypper, none.
+# Into $_pm: apt, dnf, dnf5 (which has other words), zypper, none.
 _pm_setup() {
   if command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; then _pm=apt
-  elif command -v dnf >/dev/null 2>&1; then _pm=dnf
+  elif command -v dnf >/dev/null 2>&1; then
+    case $(readlink -f -- "$(command -v dnf)") in */dnf5) _pm=dnf5 ;; *) _pm=dnf ;; esac
   elif command -v zypper >/dev/null 2>&1; then _pm=zypper
   else _pm=none
   fi
@@ -21,23 +22,34 @@ _apt_get() {
 _apt_options=''
 _apt_look='-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o Dir::Log::Planner= -o Debug::NoLocking=1'
 
-# dnf that only looks: it keeps logs and caches, so it gets places of its own in memory, in a mount namespace that
-# ends with it.
-_dnf_look() {
-  unshare -m sh -c '
-for at in /var/log /var/cache/dnf /var/lib/dnf; do
-[ -d $at ] || continue
-if [ $at = /var/log ]; then mount -t tmpfs tmpfs $at
-else mount --bind $at $at && mount -o remount,bind,ro $at
-fi || exit
-done 2>/dev/null
-exec dnf -C -q --setopt=install_weak_deps=False --setopt=color=never "$@"' dnf "$@"
-}
-_dnf() {
-  dnf -y -q --setopt=install_weak_deps=False --setopt=keepcache=False --setopt=clean_requirements_on_remove=False \
-    --setopt=color=never $_dnf_options "$@"
-}
+# dnf, for all calls: nothing that nobody named is brought or taken away, and what is known of the repositories stays as
+# it is. Not -q: with that nothing is said of the transaction.
+_dnf_settings='--setopt=install_weak_deps=False --setopt=clean_requirements_on_remove=False --setopt=color=never'
+_dnf_settings="$_dnf_settings --setopt=keepcache=False --setopt=metadata_expire=-1"
+_dnf() { dnf -y $_dnf_settings $_dnf_options "$@"; }
 _dnf_options=''
+
+# dnf that only looks. It locks its cache and keeps logs and a history, so these are in memory, in a mount namespace
+# that ends with it; what the cache holds is seen there through links, and cannot be written to. With a repository of
+# the step's own, that one's index is fetched, so it is no mere look.
+_dnf_look() {
+  if [ "$_dnf_options" ]; then
+    dnf $_dnf_settings $_dnf_options "$@"
+    return
+  fi
+  unshare -m sh -c '
+mount -t tmpfs tmpfs /var/log && mkdir /var/log/cache /var/log/modulefailsafe || exit
+if [ -d /var/lib/dnf ]; then
+  cp -p /var/lib/dnf/modulefailsafe/* /var/log/modulefailsafe/ 2>/dev/null
+  mount -t tmpfs tmpfs /var/lib/dnf && mv /var/log/modulefailsafe /var/lib/dnf/ || exit
+fi
+if [ -d /var/cache/dnf ]; then
+  mount --bind /var/cache/dnf /var/log/cache && mount -o remount,bind,ro /var/log/cache &&
+    mount -t tmpfs tmpfs /var/cache/dnf && ln -s /var/log/cache/* /var/cache/dnf/ || exit
+  rm -f /var/cache/dnf/*.pid
+fi
+exec dnf -C "$@"' dnf $_dnf_settings "$@"
+}
 
 # NAME: its version, if it is installed; status 1: it is not.
 _pm_version() {
@@ -57,10 +69,16 @@ _pm_list() {
   fi | sort
 }
 
-# What is half done: nothing, or lines that say what.
+# What is half done: nothing, or lines that say what. rpm knows only of an upgrade that was broken off: it leaves both
+# versions, which but kernels and their like never have.
 _pm_broken() {
   if [ "$_pm" = apt ]; then dpkg --audit 2>&1
-  else rpm -qa >/dev/null 2>&1 || echo 'the database of rpm cannot be read'
+  elif ! _all=$(rpm -qa --qf '%{NAME}.%{ARCH}\n' 2>/dev/null); then echo 'the database of rpm cannot be read'
+  else
+    printf '%s\n' "$_all" | sort | uniq -d | grep -v '^gpg-pubkey' | while read -r _double; do
+      rpm -q --provides -- "$_double" | grep -qE '^(kernel |installonlypkg\(|multiversion\()' ||
+        printf '%s is installed in two versions\n' "$_double"
+    done
   fi
 }
 
@@ -84,23 +102,40 @@ _pm_simulate() {
     }
     printf '%s\n' "$_text" | _apt_transaction
   else
-    # NAME=VERSION is NAME-VERSION there. It ends with 1, for nobody said yes.
+    _wanted_specs=$(printf '%s\n' "$@")
     for _spec do
       shift
       case $_spec in *=*) _spec=${_spec%%=*}-${_spec#*=} ;; esac
       set -- "$@" "$_spec"
     done
-    if [ "$_dnf_options" ]; then
-      _text=$(dnf --assumeno -q --setopt=install_weak_deps=False --setopt=color=never $_dnf_options install "$@" 2>&1)
-    else _text=$(_dnf_look --assumeno install "$@" 2>&1)
-    fi
+    # It ends with 1 in any case, for nobody said yes.
+    _text=$(_dnf_look --assumeno install "$@" 2>&1)
     case $_text in
-      *'Transaction Summary'* | *'Transaction summary'*) printf '%s\n' "$_text" | _dnf_transaction ;;
+      *'Transaction Summary'*) ;;
       *)
-        printf '%s\n' "$_text" | tail -n 3 | tr '\n' ' '
+        _why=$(printf '%s\n' "$_text" |
+          grep -E '^(Error|No match|You have| *Problem( [0-9]+)?:| +- )' | head -n 4 | tr '\n' ' ')
+        printf '%s\n' "${_why:-$(printf '%s\n' "$_text" | tail -n 3 | tr '\n' ' ')}"
         return 1
         ;;
     esac
+    _text=$(printf '%s\n' "$_text" | _dnf_transaction) || {
+      printf '%s\n' "$_text"
+      return 1
+    }
+    # To dnf NAME may be what another package provides, and VERSION a part of one.
+    _other=$(printf '%s\n' "$_wanted_specs" | while IFS= read -r _spec; do
+      case $_spec in *=*) _version="${_spec#*=}" ;; *) _version='' ;; esac
+      printf '%s\n' "$_text" | awk -v name="${_spec%%=*}" -v version="$_version" '
+        $1 != "remove" && $2 == name && (version == "" || $NF == version) { found = 1 } END { exit !found }' ||
+        printf '%s ' "$_spec"
+    done)
+    [ -z "$_other" ] || {
+      printf 'no package is %s(NAME, or NAME=VERSION-RELEASE, is expected); dnf would %s\n' "$_other" \
+        "$(printf '%s\n' "$_text" | tr '\n' ';')"
+      return 1
+    }
+    printf '%s\n' "$_text"
   fi
 }
 
@@ -113,34 +148,62 @@ _apt_transaction() {
     $1 == "Remv" || $1 == "Purg" { print "remove", $2, bare($3) }' | sort -u
 }
 
-# The table of dnf: a heading that ends with a colon, then rows NAME ARCH VERSION REPOSITORY SIZE; a long name has a
-# line of its own.
+# <TEXT of dnf: its transaction; else status 1 and why not. The table: headings that end with a colon, rows NAME ARCH
+# VERSION REPOSITORY SIZE behind one blank, what did not fit into a column on further lines behind more. What is counted
+# below it must have been understood.
 _dnf_transaction() {
-  awk '
-    /^Transaction [Ss]ummary/ { exit }
-    /^[A-Z][A-Za-z ]*:$/ { what = ""; held = "" }
-    /^(Installing|Reinstalling)( [a-z ]*)?:$/ { what = "install" }
-    /^(Upgrading|Downgrading)( [a-z ]*)?:$/ { what = "upgrade" }
-    /^Removing( [a-z ]*)?:$/ { what = "remove" }
-    /^ +replacing / { print "remove", $2, "?"; next }
-    /^ / && what != "" {
-      if (NF == 1) { held = $1; next }
-      if (held != "") { $0 = held " " $0; held = "" }
-      if (NF >= 4) print what, $1, $3
-    }' | while read -r _what _name _new; do
-    if [ "$_what" = upgrade ]; then printf 'upgrade %s %s %s\n' "$_name" "$(_pm_version "$_name")" "$_new"
-    else printf '%s %s %s\n' "$_what" "$_name" "$_new"
-    fi
-  done | sort -u
+  _rows=$(awk '
+    function row() {
+      n = split(held, w, " ")
+      held = ""
+      if (n == 0 || what == "skip") return
+      if (what == "") { print "? " heading " " w[1]; bad = 1; exit }
+      if (w[2] ~ /^i[3-6]86$/) { print "? " w[1] " for " w[2]; bad = 1; exit }
+      if (n >= 5) { print what, w[1], w[3]; rows++ }
+    }
+    /^Transaction Summary/ { row(); below = 1; next }
+    below && /^(Install|Upgrade|Remove|Downgrade) +[0-9]+ / {
+      counted += $2
+      if ($4 ~ /^\(\+[0-9]+$/) counted += substr($4, 3)
+    }
+    below { next }
+    /^[^ ].*:$/ {
+      row(); seen = 1; heading = $0; what = ""
+      if (/^Installing( (weak )?dependencies)?:$/) what = "install"
+      if (/^(Upgrading|Downgrading):$/) what = "upgrade"
+      if (/^Removing( [a-z ]+)?:$/) what = "remove"
+      if (/^(Skipping |\(add )/) what = "skip"
+      next
+    }
+    /^ +replacing / {
+      row(); sub(/\.[^.]*$/, "", $2); print "remove", $2, $3; next
+    }
+    seen && /^ [^ ]/ { row(); held = $0; next }
+    seen && /^  / { held = held " " $0 }
+    END { if (!bad && rows != counted) print "? " counted " packages, of which " rows + 0 " can be read" }' |
+    sort -u)
+  case $_rows in
+    *'? '*)
+      printf 'dnf would also do what cannot be undone or is not understood: %s\n' \
+        "$(printf '%s\n' "$_rows" | sed -n 's/^? //p' | tr '\n' ' ')"
+      return 1
+      ;;
+  esac
+  printf '%s\n' "$_rows" | while read -r _what _name _new; do
+    case $_what in
+      upgrade) printf 'upgrade %s %s %s\n' "$_name" "$(_pm_version "$_name")" "$_new" ;;
+      ?*) printf '%s %s %s\n' "$_what" "$_name" "$_new" ;;
+    esac
+  done | sort
 }
 
 # <TRANSACTION: download and disk it needs, in KiB, and `old no NAME` for each version that could not be fetched again.
 _pm_cost() {
+  _text=$(cat)
   [ "$_pm" = apt ] || {
-    cat >/dev/null
+    _dnf_cost
     return
   }
-  _text=$(cat)
   set -f
   set -- $(printf '%s\n' "$_text" | awk '$1 == "install" { print $2 "=" $3 } $1 == "upgrade" { print $2 "=" $4 }')
   set +f
@@ -154,14 +217,37 @@ _pm_cost() {
   done
 }
 
+# The same for the transaction in $_text. In bytes there.
+_dnf_cost() {
+  set -f
+  set -- $(printf '%s\n' "$_text" | awk '$1 == "upgrade" { print $2 "-" $3 } $1 != "remove" { print $2 "-" $NF }')
+  set +f
+  [ $# -gt 0 ] || return 0
+  { printf '%s\n' "$_text" &&
+    _dnf_look -q repoquery --qf 'has %{name} %{evr} %{downloadsize} %{installsize}' "$@" 2>/dev/null; } | awk '
+    $1 != "has" { step[NR] = $0; next }
+    { size[$2 " " $3] = $4; disk[$2 " " $3] = $5 }
+    END {
+      for (i in step) {
+        n = split(step[i], w, " ")
+        if (w[1] == "remove") continue
+        download += size[w[2] " " w[n]]; room += disk[w[2] " " w[n]]
+        if (w[1] == "upgrade" && !((w[2] " " w[3]) in size)) old[w[2]]
+      }
+      printf "download %d\ndisk %d\n", (download + 1023) / 1024, (room + 1023) / 1024
+      for (name in old) print "old no " name
+    }'
+}
+
 # Drivers and kernels are changes of their own; so is what a service would be restarted for.
-_pm_drivers='^(nvidia-([0-9]|driver|dkms|kernel|open|utils|compute|fabricmanager|modprobe|persistenced|settings'
-_pm_drivers=$_pm_drivers'|firmware)|libnvidia-|xserver-xorg-video-nvidia|cuda-drivers|cuda-compat|kmod-nvidia'
-_pm_drivers=$_pm_drivers'|dkms-nvidia|linux-modules-nvidia)'
+_pm_drivers='^(nvidia-([0-9]|driver|dkms|kernel|open|utils|compute|fabric-?manager|modprobe|persistenced|settings'
+_pm_drivers=$_pm_drivers'|firmware|kmod|xconfig|imex|libXNVCtrl)|libnvidia-|xserver-xorg-video-nvidia'
+_pm_drivers=$_pm_drivers'|xorg-x11-(drv-)?nvidia|cuda-drivers|cuda-compat|a?kmod-nvidia|dkms-nvidia'
+_pm_drivers=$_pm_drivers'|linux-modules-nvidia)'
 _pm_system='^(linux-(image|headers|modules)|kernel|libc6|glibc|libstdc\+\+6|libgcc|systemd'
 _pm_system=$_pm_system'|docker|containerd|runc|podman|nvidia-container)'
 # What belongs to a toolkit: all else that a toolkit would bring is refused.
-_pm_toolkit='^(cuda-|lib|gds-tools|nsight-|nvidia-gds|default-jre|openjdk|java|fonts-|zlib|xcb|mesa-libs|ncurses)'
+_pm_toolkit='^(cuda-|lib|gds-tools|nsight-|nvidia-gds|default-jre|openjdk|java|fonts-|zlib|xcb|mesa-|ncurses)'
 
 # any|toolkit NAME... <TRANSACTION: a line for each reason not to make it. The names may be upgraded, others not.
 _pm_gate() {
@@ -242,8 +328,12 @@ _lock_holder() {
 # SECONDS: waits for the package manager, and names who has it.
 _pm_wait() {
   _until=$(($(date +%s) + $1))
-  while _holder=$(_lock_holder /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/rpm/.rpm.lock \
-    /usr/lib/sysimage/rpm/.rpm.lock /var/lib/dnf/rpmdb_lock.pid /var/cache/dnf/metadata_lock.pid); do
+  if [ "$_pm" = apt ]; then _locks='/var/lib/dpkg/lock-frontend /var/lib/dpkg/lock'
+  else
+    _locks='/var/lib/dnf/rpmdb_lock.pid /var/cache/dnf/metadata_lock.pid /var/cache/dnf/download_lock.pid'
+    _locks="$_locks $(rpm -E %_dbpath)/.rpm.lock"
+  fi
+  while _holder=$(_lock_holder $_locks); do
     [ "$(date +%s)" -lt "$_until" ] || _fail "the package manager is held by process $_holder, for $1 s now"
     sleep 2
   done
@@ -258,11 +348,41 @@ _pm_repair() {
     # Links to archives, which apt takes away itself unless it is ended.
     [ -d "$_dir" ] && [ ! -L "$_dir" ] && [ "$(owner_uid "$_dir")" = 0 ] && rm -rf -- "$_dir"
   done
+  ! _dnf_broken_off || _dnf_again
   _broken=$(_pm_broken | head -n 3 | tr '\n' ' ')
   [ "$_broken" ] || return 0
   [ "$_ours" ] ||
     _fail "the package manager left something half done, and it was not us: $_broken"
   [ "$_pm" != apt ] || DEBIAN_FRONTEND=noninteractive dpkg --force-confdef --force-confold --configure -a || :
+}
+
+# Named one by one they count as asked for; only those of $_asked are.
+_dnf_mark() {
+  [ "$_asked" ] || return 0
+  _auto=$(awk -v asked=" $_asked " '$1 == "install" && !index(asked, " " $2 " ") { print $2 }' transaction)
+  [ -z "$_auto" ] || dnf -q mark remove $_auto >/dev/null 2>&1
+}
+
+# Our transaction did not come to its end: rpm does not know which script did not, nor which files lie there of a
+# package that is not in its database yet.
+_dnf_broken_off() { [ "$_pm" = dnf ] && [ -e began ] && [ ! -e after ] && [ ! -e removing ]; }
+
+# So all of it is made once more. What cannot be made is left as it is.
+_dnf_again() {
+  while read -r _what _name _old _new; do
+    # Both are there: what an upgrade does last is to take the old one away.
+    [ "$_what" != upgrade ] || ! rpm -q -- "$_name-$_old" >/dev/null 2>&1 ||
+      ! rpm -q -- "$_name-$_new" >/dev/null 2>&1 || rpm -e --nodeps -- "$_name-$_old"
+  done <transaction
+  set -f
+  set -- $(_pm_left <transaction | awk '$1 != "remove" { print $2 "-" $NF }')
+  _there=$(printf '%s\n' "$(cat transaction)" | grep -vxF "$(_pm_left <transaction)" |
+    awk '$1 != "remove" { print $2 "-" $NF }')
+  [ -z "$_there" ] || _dnf reinstall $_there || :
+  [ $# -eq 0 ] || _dnf install "$@" || :
+  set +f
+  _dnf_mark
+  _pm_list >after
 }
 
 # <TRANSACTION: what of it is not done yet.
@@ -285,7 +405,7 @@ _pm_install() {
   _seconds=$1 _wanted=$2
   shift 2
   _asked=$(printf '%s\n' "$@" | sed 's/=.*//' | tr '\n' ' ')
-  [ "$(printf '%s\n' "$_wanted" | _pm_left)" ] || return 0
+  [ "$(printf '%s\n' "$_wanted" | _pm_left)" ] || _dnf_broken_off || return 0
   _pm_wait "$_seconds"
   _pm_repair "$TRUEUP_RESUMED"
   _left=$(printf '%s\n' "$_wanted" | _pm_left)
@@ -319,19 +439,27 @@ _pm_install() {
     set -f
     set -- $(printf '%s\n' "$_left" | awk '{ print $2 "-" $NF }')
     set +f
+    # All of it is here, and its signatures were looked at, before anything is begun.
     _dnf --downloadonly install "$@" || _fail "the packages could not be fetched"
     _keep began yes || _fail "cannot write to $PWD"
-    _dnf install "$@" || _fail "dnf install: status $?"
+    _dnf install "$@" || {
+      # rpm came to its end by itself, whatever that is.
+      _status=$?
+      _pm_list >after
+      _fail "dnf install: status $_status"
+    }
+    _dnf_mark
   fi
   _pm_list >after
 }
 
 # TRANSACTION: the packages that an upgrade replaces, kept for the way back.
 _pm_fetch_old() {
-  [ "$_pm" = apt ] || return 0
   mkdir -p old && printf '%s\n' "$1" | while read -r _what _name _old _new; do
-    [ "$_what" != upgrade ] || (cd old && _apt_get download "$_name=$_old" >/dev/null 2>&1) ||
-      printf '%s %s cannot be fetched any more\n' "$_name" "$_old"
+    [ "$_what" = upgrade ] || continue
+    if [ "$_pm" = apt ]; then (cd old && _apt_get download "$_name=$_old")
+    else _dnf reinstall --downloadonly --destdir="$PWD/old" "$_name-$_old"
+    fi >/dev/null 2>&1 </dev/null || printf '%s %s cannot be fetched any more\n' "$_name" "$_old"
   done
 }
 
@@ -390,15 +518,47 @@ _pm_undo() {
     _keep removing yes
     _apt_get -y --purge --allow-downgrades install "$@" || _fail "apt-get: status $?"
   else
-    if [ "$_new" ]; then
-      _needed=$(rpm -e --test $_new 2>&1 | tail -n 3 | tr '\n' ' ') && [ -z "$_needed" ] ||
-        _changed "others need what would be taken away: $_needed"
-      _keep removing yes
-      _dnf remove $_new || _fail "dnf remove: status $?"
-    fi
-    [ -z "$_back" ] || _dnf downgrade $(printf '%s\n' "$_back" | tr = -) || _fail "dnf downgrade: status $?"
+    _dnf_back >back
+    # Nothing has to be fetched, but where it could not be kept: it has to work without the repositories too.
+    _alone='--disablerepo=*'
+    ! grep -q '^install [^/]' back || _alone=
+    _text=$(_dnf_look --assumeno ${_alone:+"$_alone"} shell "$PWD/back" 2>&1)
+    case $_text in *'Transaction Summary'*) ;; *)
+      _fail "cannot be taken away: $(printf '%s\n' "$_text" | grep -A 3 -E '^(Error| Problem)' | tr '\n' ' ')" ;;
+    esac
+    _text=$(printf '%s\n' "$_text" | _dnf_transaction) || _fail "cannot be taken away: $_text"
+    _more=$(printf '%s\n' "$_text" | while read -r _what _name _rest; do
+      case "$_what $_new $_back " in
+        "remove "*" $_name "* | "upgrade "*" $_name="*) ;;
+        *) printf '%s %s, ' "$_what" "$_name" ;;
+      esac
+    done)
+    [ -z "$_more" ] || _changed "others need what would be taken away: $_more"
+    _keep removing yes
+    _dnf ${_alone:+"$_alone"} shell "$PWD/back"
+    # Its status says nothing.
+    _left=$(while read -r _what _name _old _to; do
+      _have=$(_pm_version "$_name") || _have=
+      case $_what:$_have in install: | "upgrade:$_old") ;; *) printf '%s %s; ' "$_name" "$_have" ;; esac
+    done <transaction)
+    [ -z "$_left" ] || _fail "dnf did not take all of it away: $_left"
   fi
   rm -f removing
+}
+
+# What brings back what was, for `dnf shell`, in one transaction: old and new may need each other. From what was kept,
+# else from a repository. Files have to come first there.
+_dnf_back() {
+  for _spec in $_back; do
+    _file=
+    for _kept_one in old/*.rpm; do
+      [ -e "$_kept_one" ] && [ "$(rpm -qp --qf '%{NAME}=%{EPOCHNUM}:%{VERSION}-%{RELEASE}' -- "$_kept_one" 2>/dev/null |
+        sed 's/=0:/=/')" = "$_spec" ] && _file=$PWD/$_kept_one
+    done
+    printf 'install %s\n' "${_file:-${_spec%%=*}-${_spec#*=}}"
+  done | sort
+  [ -z "$_new" ] || printf 'remove%s\n' "$_new"
+  echo run
 }
 
 # package_inspect SPEC...

@@ -16,7 +16,8 @@ mount -t proc proc "$1/root/proc" || exit
 for at in usr/local home srv; do mount --bind "$1/own/$at" "$1/root/$at" || exit; done
 mount -t tmpfs -o mode=1777 tmpfs "$1/root/tmp" && mount -t tmpfs tmpfs "$1/root/run" || exit
 echo ready
-exec cat
+cat  # by a shell that waits: process 1 has to see to the ends of those whose parents were ended
+exit
 """
 
 

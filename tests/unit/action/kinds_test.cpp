@@ -211,6 +211,7 @@ TEST_CASE("packages: what a package manager would do beyond what is asked is ref
   CHECK(refuses(differ("package", params, seen + "broken=x is half done\n"), "half done"));
   CHECK(refuses(differ("package", params, "manager=apt\nasked=ninja-build \nunresolved=E: no such\n"), "no such"));
   CHECK(refuses(differ("package", params, "manager=zypper\n"), "zypper is not supported yet"));
+  CHECK(refuses(differ("package", params, "manager=dnf5\n"), "dnf5 is not supported yet"));
   CHECK(refuses(differ("package", params, "manager=none\n"), "neither apt nor dnf"));
   CHECK(differ("package", params, seen + "old=no x\n").irreversible.find("x") != std::string::npos);
 }
@@ -232,6 +233,7 @@ TEST_CASE("cuda_toolkit: beside what is there, from a repository that has it or 
   CHECK(refuses(differ("cuda_toolkit", params, head + "unresolved=E: Unable to locate\ntoolkit=absent\n"),
                 "Unable to locate"));
   CHECK(refuses(differ("cuda_toolkit", params, "manager=zypper\ntoolkit=absent\n"), "zypper"));
+  CHECK(refuses(differ("cuda_toolkit", params, "manager=dnf5\ntoolkit=absent\n"), "dnf5"));
   params["repository"] = {{"url", "file:///srv/cuda"}, {"most", "1GiB"}};
   const auto later = differ("cuda_toolkit", params, head + "unresolved=E: Unable to locate\ntoolkit=absent\n");
   CHECK(later.refused.empty());
