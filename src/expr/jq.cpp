@@ -98,9 +98,10 @@ std::unique_ptr<JqProgram> JqProgram::compile(const std::string& text, std::vect
   return std::unique_ptr<JqProgram>(new JqProgram(std::move(state)));
 }
 
-Result<void> JqProgram::run(int selector, const JqValue& facts,
+Result<void> JqProgram::run(Selection selection, const JqValue& facts,
                             const std::function<void(std::string_view)>& on_output) const {
-  jv input = jv_object_set(jv_object(), jv_string("n"), jv_number(selector));
+  jv input = jv_object_set(jv_object(), jv_string("n"), jv_number(static_cast<double>(selection.number)));
+  input = jv_object_set(input, jv_string("alone"), selection.alone ? jv_true() : jv_false());
   input = jv_object_set(input, jv_string("facts"), jv_copy(facts.value_->value));
   jq_start(state_->jq, input, 0);
   for (;;) {

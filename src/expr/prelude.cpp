@@ -69,46 +69,67 @@ std::string_view prelude() {
       " else error(\"gives more than one value\") end);"
       // A text that fails must not hide a finding.
       "def _piece(f): try _text(\"\"; f) catch \"{{error\\(.)}}\";"
-      "def _lines(f): try (f | _scalar) catch \"{{error: \\(_why)}}\";\n";
+      "def _lines(f): try (f | _scalar) catch \"{{error: \\(_why)}}\";"
+      // A text of several parts.
+      "def _joined(parts): [parts] | add;\n";
   return kText;
 }
 
 std::string_view facts_prelude() {
   static constexpr std::string_view kText =
-      "($facts.unknown // {}) as $unknown | ($unknown == {}) as $complete | ($facts + {item: null}) as $bare |"
+      "($facts.unknown // {}) as $unknown |"
       "def known($section): ($unknown | has($section)) | not;"
-      "def age($time): if $time == null or $facts.host.clock == null then null else $facts.host.clock - $time end;"
+      "def age($time): if $time == null or $facts.host.clock == null then null else $facts.host.clock - $time end;\n";
+  return kText;
+}
+
+std::string_view check_prelude() {
+  static constexpr std::string_view kText =
+      "($facts + {item: null}) as $bare | ($unknown == {} and ($alone | not)) as $all |"
+      "def _missing: [.[] | select(known(.) | not) | \"needs \\(.): \\($unknown[.] | _why)\"];"
+      // By number: whether that check is to be evaluated.
+      "(if $all then null else [_needs | range(length) as $i | ($i == $n or ($alone | not)) and (.[$i] | _missing == "
+      "[])]"
+      " end) as $ready |"
+      "def _not_ready: if $all or $alone or $n > 0 then empty else _needs | range(length) as $i | .[$i] | _missing"
+      " | select(. != []) | $i, {kind: \"unknown\", about: \"\", why: join(\"; \")} end;"
 
       // Which derived resolution a check looked at, where it looked at one.
       "def _subject: .item | if type == \"object\" and has(\"consumer\") and has(\"library\")"
       " then {consumer, library} else {} end;"
+      "def _report(title; because; evidence):"
+      " {title: _joined(title), because: _joined(because), evidence: [limit(201; evidence)]};"
       "def _found(about; severity; report): about as $about"
-      " | {kind: \"found\", about: $about, severity: _one(\"severity\"; severity)} + _subject + report;"
+      " | {kind: \"found\", about: $about, severity: _one(\"severity\"; _joined(severity))} + _subject + report;"
       // A check's results: true where it held, false where it has nothing to say, else an object.
       "def _judge(about; when; assert; severity; report; why):"
       " _truth(\"when\"; when) as $when | if $when == false then false"
       " elif $when == null then {kind: \"unknown\", about: about, why: \"when: not known\"}"
       " else _truth(\"assert\"; assert) as $holds | if $holds then true"
-      " elif $holds == null then {kind: \"unknown\", about: about, why: why}"
+      " elif $holds == null then {kind: \"unknown\", about: about, why: _joined(why)}"
       " else _found(about; severity; report) end end;"
       "def _careful(about; when; assert; severity; report; why): . as $given"
       " | try _judge(_text(\"about\"; about); when; assert; severity; report; why)"
       " catch (_why as $why | {kind: \"error\", about: ($given | try _text(\"about\"; about) catch \"\"), why: $why});"
-      // Most checks of most hosts end in the first comparison: one value, true, and no error.
-      "def _simple(about; assert; severity; report; why): if [try [assert] catch null] == [[true]] then true"
-      " else _careful(about; true; assert; severity; report; why) end;"
-      "def _when(about; when; assert; severity; report; why): [try [when] catch null] as $when"
-      " | if $when == [[false]] then false"
-      " elif $when == [[true]] then _simple(about; assert; severity; report; why)"
-      " else _careful(about; when; assert; severity; report; why) end;"
-      "def _not_ready(needs): {kind: \"unknown\", about: \"\","
-      " why: ([needs | select(known(.) | not) | \"needs \\(.): \\($unknown[.] | _why)\"] | join(\"; \"))};"
-      "def _once(needs; item): if $complete then $bare | item elif all(needs; known(.)) then $bare | item"
-      " else _not_ready(needs) end;"
-      // The facts are copied once for a check, not for each of its items: nothing else may hold on to the state.
-      "def _each(needs; items; item): def all_items: $facts | try foreach items as $item ($bare; . + {item: $item}; item)"
-      " catch {kind: \"error\", about: \"\", why: \"for_each: \\(_why)\"};"
-      " if $complete then all_items elif all(needs; known(.)) then all_items else _not_ready(needs) end;\n";
+      // Most checks of most hosts end in the first comparison: one value, true, and no error. Each begins with its
+      // number.
+      "def _simple(number; about; assert; severity; report; why): if $all or $ready[number] then number,"
+      " if [try assert catch null] == [true] then true"
+      " else _careful(about; true; assert; severity; report; why) end else empty end;"
+      "def _when(number; about; when; assert; severity; report; why): if $all or $ready[number] then number,"
+      " ([try when catch null] as $when"
+      " | if $when == [false] then false"
+      " elif $when == [true] and [try assert catch null] == [true] then true"
+      " else _careful(about; when; assert; severity; report; why) end) else empty end;"
+      // Checks that stand together and have the same items, or none: they are made once for all of them. The facts are
+      // copied once, not for each item: nothing else may hold on to the state.
+      "def _turn(first; last): if last < $n or $alone and first > $n then false"
+      " else $all or any($ready[first:last + 1][]; .) end;"
+      "def _once(first; last; checks): if _turn(first; last) then $bare | checks else empty end;"
+      "def _each(first; last; items; checks): if _turn(first; last) then first, ($facts"
+      " | try foreach items as $item ($bare; . + {item: $item}; checks)"
+      " catch (_why as $why | range(first; last + 1) | select($all or $ready[.])"
+      " | ., {kind: \"error\", about: \"\", why: \"for_each: \\($why)\"})) else empty end;\n";
   return kText;
 }
 

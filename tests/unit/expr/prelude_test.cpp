@@ -25,7 +25,7 @@ json evaluate(const std::string& expression, const json& input) {
   const auto value = JqValue::parse(facts.dump());
   REQUIRE(value.has_value());
   json outputs = json::array();
-  const auto ran = program->run(0, *value, [&](std::string_view output) { outputs.push_back(json::parse(output)); });
+  const auto ran = program->run({}, *value, [&](std::string_view output) { outputs.push_back(json::parse(output)); });
   if (!ran) return ran.error().message;
   return outputs.size() == 1 ? outputs.front() : outputs;
 }
