@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -73,6 +74,71 @@ std::string in_turn(const std::vector<std::string>& calls) {
   return all + "empty" + std::string(calls.size(), ')');
 }
 
+using Parts = std::vector<std::string>;
+
+// A check as the program calls it. An argument of several parts gives one after the other.
+struct Call {
+  std::size_t number = 0;
+  Parts about = {}, when = {}, assertion = {}, severity = {}, title = {}, because = {}, evidence = {}, why = {};
+  std::string proposals = {};
+
+  std::array<Parts*, 8> parts() { return {&about, &when, &assertion, &severity, &title, &because, &evidence, &why}; }
+
+  // The arguments are functions of their own: jq 1.6 compiles no function beyond 64 KiB.
+  std::string text() const {
+    return fmt::format("{}({}; {}; {}{}; {}; _report({}; {}; {}){}; {})", when.empty() ? "_simple" : "_when", number,
+                       join(about, ","), when.empty() ? "" : when.front() + "; ", join(assertion, ","),
+                       join(severity, ","), join(title, ","), join(because, ","),
+                       evidence.empty() ? "empty" : join(evidence, ","), proposals, join(why, ","));
+  }
+};
+
+struct GroupCall {
+  Group group;
+  std::string items;  // empty: these checks have none
+  std::vector<Call> calls;
+  std::string functions = {};  // definitions for these calls
+
+  std::string text() const {
+    std::vector<std::string> texts;
+    for (const auto& call : calls) texts.push_back(call.text());
+    return fmt::format("{}({}; {}; {}{}{})", items.empty() ? "_once" : "_each", group.first, group.last,
+                       items.empty() ? "" : items + "; ", functions, in_turn(texts));
+  }
+};
+
+// What stands in several places becomes a function; returns the definitions of those that groups share. jq 1.6 looks for
+// the name of a function through all that follows it, so one for all must be worth that.
+std::string share_parts(std::vector<GroupCall>& groups) {
+  constexpr std::size_t kWorthIt = 500;  // bytes of code that need not stand there again
+  std::map<std::string, std::map<GroupCall*, std::size_t>> uses;
+  const auto for_each_part = [&](const auto& work) {
+    for (auto& group : groups)
+      for (auto& call : group.calls)
+        for (auto* parts : call.parts())
+          for (auto& part : *parts) work(group, part);
+  };
+  for_each_part([&](GroupCall& group, std::string& part) { ++uses[part][&group]; });
+  std::map<std::pair<GroupCall*, std::string>, std::string> names;
+  std::string for_all;
+  for (const auto& [part, by_group] : uses) {
+    if (part.starts_with('"') || part == "null") continue;  // a fixed value
+    const auto name = fmt::format("_part{}", names.size());
+    const auto definition = fmt::format("def {}: {};", name, part);
+    const bool everywhere = (by_group.size() - 1) * part.size() >= kWorthIt;
+    if (everywhere) for_all += definition;
+    for (const auto& [group, count] : by_group) {
+      if (!everywhere && count == 1) continue;
+      if (!everywhere) group->functions += definition;
+      names[{group, part}] = name;
+    }
+  }
+  for_each_part([&](GroupCall& group, std::string& part) {
+    if (const auto name = names.find({&group, part}); name != names.end()) part = name->second;
+  });
+  return for_all;
+}
+
 // How the program calls the fix of that number.
 std::string fix_name(std::size_t number) { return fmt::format("_fix{}", number); }
 
@@ -83,16 +149,19 @@ class Compiler {
 
   std::unique_ptr<JqProgram> run() {
     const auto errors_before = errors_.size();
-    std::vector<std::string> needs, groups;
+    std::vector<std::string> needs, texts;
     for (const auto& check : checks_) needs.push_back(json_text(check.needs));
-    for (const auto& each : groups_of(checks_)) groups.push_back(group(each));
+    std::vector<GroupCall> groups;
+    for (const auto& each : groups_of(checks_)) groups.push_back(group_call(each));
+    const auto functions = share_parts(groups);
+    for (const auto& group : groups) texts.push_back(group.text());
     std::string fixes(fixes_.empty() ? "" : fix_prelude());
     for (std::size_t i = 0; i < fixes_.size(); ++i)
       fixes += fmt::format("def {}: {};\n", fix_name(i), proposal(fixes_[i]));
     if (errors_.size() == errors_before) {
       std::vector<JqProgram::Complaint> complaints;
-      const auto text = fmt::format("{}.n as $n | .alone as $alone | def _needs: [{}];\n{}{}_not_ready, {}", opening(),
-                                    join(needs, ","), check_prelude(), fixes, in_turn(groups));
+      const auto text = fmt::format("{}.n as $n | .alone as $alone | def _needs: [{}];\n{}{}{}_not_ready, {}",
+                                    opening(), join(needs, ","), check_prelude(), fixes, functions, in_turn(texts));
       if (auto program = JqProgram::compile(text, complaints)) return program;
       locate(pieces_);
       if (errors_.size() == errors_before)
@@ -111,40 +180,35 @@ class Compiler {
   }
 
  private:
-  // Each check is a call whose arguments are functions of their own: jq 1.6 compiles no function beyond 64 KiB.
-  std::string group(const Group& group) {
-    std::vector<std::string> calls;
-    std::string items;
-    const auto& first = checks_[group.first];
+  GroupCall group_call(const Group& group) {
+    GroupCall result{group, {}, {}};
     for (auto i = group.first; i <= group.last; ++i) {
       what_ = "check " + checks_[i].id;
       given_ = {Given{}};
       if (checks_[i].for_each) {
         std::vector<JqType> types;
-        items = expression("for_each", *checks_[i].for_each, &types) + "; ";
+        result.items = expression("for_each", *checks_[i].for_each, &types);
         if (!types.empty()) given_.front().scope.item = types.front();
       }
-      calls.push_back(call(i));
+      result.calls.push_back(call(i));
     }
-    return fmt::format("{}({}; {}; {}{})", first.for_each ? "_each" : "_once", group.first, group.last, items,
-                       in_turn(calls));
+    return result;
   }
 
-  std::string call(std::size_t number) {
+  Call call(std::size_t number) {
     const auto& check = checks_[number];
-    const auto about = check.about ? expression("about", *check.about) : "null";
-    const auto when = check.when ? expression("when", *check.when) + "; " : "";
-    const auto assertion = expression("assert", check.assertion);
-    const auto severity = text("severity", check.severity);
-    std::vector<std::string> lines;
-    for (const auto& line : check.evidence) lines.push_back(evidence(line));
-    const auto title = text("title", check.title);
-    const auto because = text("because", check.because);
-    const auto why =
-        check.unknown_because ? text("unknown_because", *check.unknown_because) : "\"its assertion gives null\"";
-    return fmt::format("{}({}; {}; {}{}; {}; _report({}; {}; {}){}; {})", check.when ? "_when" : "_simple", number,
-                       about, when, assertion, severity, title, because, lines.empty() ? "empty" : join(lines, ","),
-                       proposals(check), why);
+    Call call{number};
+    call.about = {check.about ? expression("about", *check.about) : "null"};
+    if (check.when) call.when = {expression("when", *check.when)};
+    call.assertion = {expression("assert", check.assertion)};
+    call.severity = text("severity", check.severity);
+    for (const auto& line : check.evidence) call.evidence.push_back(evidence(line));
+    call.title = text("title", check.title);
+    call.because = text("because", check.because);
+    call.why = check.unknown_because ? text("unknown_because", *check.unknown_because)
+                                     : Parts{"\"its assertion gives null\""};
+    call.proposals = proposals(check);
+    return call;
   }
 
   // The fixes that a check names, and what its items are for them.
@@ -232,17 +296,16 @@ class Compiler {
     return piece(key, source, 0, source.text, types);
   }
 
-  static std::string joined(const std::string& parts) { return fmt::format("_joined({})", parts); }
+  static std::string joined(const Parts& parts) { return fmt::format("_joined({})", join(parts, ",")); }
 
-  // The parts of a text, one after the other.
-  std::string text(const std::string& key, const Expression& source) {
+  Parts text(const std::string& key, const Expression& source) {
     const auto parts = split(key, source);
-    if (parts.empty()) return "\"\"";
-    std::vector<std::string> pieces;
+    if (parts.empty()) return {"\"\""};
+    Parts pieces;
     for (const auto& part : parts)
       pieces.push_back(part.is_expression ? fmt::format("_piece({})", piece(key, source, part.offset, part.text))
                                           : json_text(part.text));
-    return join(pieces, ",");
+    return pieces;
   }
 
   // A line that is one expression may give several lines.

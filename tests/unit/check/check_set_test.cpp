@@ -122,6 +122,32 @@ TEST_CASE("an error in an expression costs that item of that check only", "[unit
   CHECK(why[8] == "severity@: severity: expected error, warning or info, got 'fatal'");
 }
 
+TEST_CASE("checks with the same items are judged as if each stood alone", "[unit][check]") {
+  const auto list = [](const std::string& order) {
+    const auto with = [](const std::string& more) { return ", for_each: '.disks[], error(\"stop\")', about: .item.mount" + more; };
+    std::string yaml;
+    for (const char which : order)
+      yaml += which == 'x' ? check("other", "true")
+              : which == 'a' ? check("a", "false", with(", evidence: ['{{ .item.free_bytes }}'], when: '.item.mount != \"/\"'"))
+              : which == 'b' ? check("b", "if .item.mount == \"/data\" then error({__jq: 0}) else false end", with(""))
+              : which == 'c' ? check("c", "false", with(", evidence: ['{{ .item.free_bytes }}'], needs: [caches]"))
+                             : check("d", ".item.free_bytes > 10", with(", evidence: ['{{ .item.free_bytes }}']"));
+    return yaml;
+  };
+  const auto together = assess(list("abcd")), apart = assess(list("axbxcxd"));
+  CHECK(keys(together) == Texts{"a@/data", "b@/", "d@/"});
+  CHECK(whys(together) ==
+        Texts{"a@: error in its expression: for_each: stop", "b@: error in its expression: {\"__jq\":0}",
+              "c@: needs caches: permission denied", "d@: error in its expression: for_each: stop"});
+  CHECK(keys(together) == keys(apart));
+  CHECK(whys(together) == whys(apart));
+  for (std::size_t i = 0; i < together.findings.size() && i < apart.findings.size(); ++i)
+    CHECK(together.findings[i].evidence == apart.findings[i].evidence);
+  CHECK(together.held == 1);
+  CHECK(together.not_applicable == 1);
+  CHECK(apart.held == 1 + 3);
+}
+
 TEST_CASE("a text that fails does not hide its finding", "[unit][check]") {
   const auto a = assess(check("c", "false", ", evidence: ['{{ .gpus }}', 'x {{ error(\"y\") }}', '{{ [] }}']"));
   REQUIRE(a.findings.size() == 1);
