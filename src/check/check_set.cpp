@@ -44,8 +44,10 @@ std::string json_text(const nlohmann::json& value) {
 // what follows.
 std::string bracketed(std::string_view code) { return fmt::format("({}\n)", code); }
 
-std::string opening() {
-  return fmt::format("{}.facts as $facts | {}{{}} as $ENV | null as $__prog_args |\n", prelude(), facts_prelude());
+std::string with_prelude(std::string_view program) {
+  const auto all =
+      fmt::format(".facts as $facts | {}{{}} as $ENV | null as $__prog_args |\n{}", facts_prelude(), program);
+  return prelude(all) + all;
 }
 
 // Checks that stand beside each other and have the same items, or none.
@@ -107,8 +109,8 @@ struct GroupCall {
   }
 };
 
-// What stands in several places becomes a function; returns the definitions of those that groups share. jq 1.6 looks for
-// the name of a function through all that follows it, so one for all must be worth that.
+// What stands in several places becomes a function; returns the definitions of those that groups share. jq 1.6 looks
+// for the name of a function through all that follows it, so one for all must be worth that.
 std::string share_parts(std::vector<GroupCall>& groups) {
   constexpr std::size_t kWorthIt = 500;  // bytes of code that need not stand there again
   std::map<std::string, std::map<GroupCall*, std::size_t>> uses;
@@ -160,8 +162,9 @@ class Compiler {
       fixes += fmt::format("def {}: {};\n", fix_name(i), proposal(fixes_[i]));
     if (errors_.size() == errors_before) {
       std::vector<JqProgram::Complaint> complaints;
-      const auto text = fmt::format("{}.n as $n | .alone as $alone | def _needs: [{}];\n{}{}{}_not_ready, {}",
-                                    opening(), join(needs, ","), check_prelude(), fixes, functions, in_turn(texts));
+      const auto text =
+          with_prelude(fmt::format(".n as $n | .alone as $alone | def _needs: [{}];\n{}{}{}_not_ready, {}",
+                                   join(needs, ","), check_prelude(), fixes, functions, in_turn(texts)));
       if (auto program = JqProgram::compile(text, complaints)) return program;
       locate(pieces_);
       if (errors_.size() == errors_before)
@@ -363,19 +366,20 @@ class Compiler {
   // Halves the pieces until the guilty ones stand alone: a compilation costs tens of milliseconds.
   void locate(std::span<const Piece> pieces) {
     if (pieces.empty()) return;
-    std::string program = opening() + std::string(fixes_.empty() ? "" : fix_prelude());
-    const auto lines_before = std::count(program.begin(), program.end(), '\n');
     std::vector<std::string> all;
     for (const auto& piece : pieces)
       all.push_back(fmt::format("first({}{})", piece.of_fix ? "null as $advice|" : "", bracketed(piece.code)));
     std::vector<JqProgram::Complaint> complaints;
-    if (JqProgram::compile(program + join(all, ","), complaints)) return;
+    const auto program = with_prelude((fixes_.empty() ? "" : std::string(fix_prelude())) + join(all, ","));
+    if (JqProgram::compile(program, complaints)) return;
     if (pieces.size() > 1) {
       locate(pieces.first(pieces.size() / 2));
       locate(pieces.subspan(pieces.size() / 2));
       return;
     }
-    for (const auto& complaint : complaints) blame(pieces.front(), complaint, static_cast<int>(lines_before));
+    const auto before = std::string_view(program).substr(0, program.size() - all.front().size());
+    const auto lines_before = static_cast<int>(std::count(before.begin(), before.end(), '\n'));
+    for (const auto& complaint : complaints) blame(pieces.front(), complaint, lines_before);
   }
 
   void blame(const Piece& piece, const JqProgram::Complaint& complaint, int lines_before) {

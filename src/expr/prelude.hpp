@@ -6,8 +6,9 @@
 
 namespace trueup {
 
-/// jq definitions that need nothing: versions, sizes, the walls around the controller, the frame of a check.
-std::string_view prelude();
+/// jq definitions that need nothing: versions, sizes, the walls around the controller, the texts of a check. Those that
+/// `program`, which is to follow them, may use: the others would only be searched for.
+std::string prelude(std::string_view program);
 
 /// Definitions that look at the facts. They stand behind `prelude()` and behind `$facts` being bound; what follows may
 /// use `$facts`.

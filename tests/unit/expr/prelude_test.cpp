@@ -16,10 +16,9 @@ namespace {
 json evaluate(const std::string& expression, const json& input) {
   const auto facts = input.is_object() ? input : json{{"input", input}};
   std::vector<JqProgram::Complaint> complaints;
-  const auto program =
-      JqProgram::compile(std::string(prelude()) + ".facts as $facts | " + std::string(facts_prelude()) + "$facts | " +
-                             (input.is_object() ? "" : ".input | ") + "(" + expression + "\n)",
-                         complaints);
+  const auto code = ".facts as $facts | " + std::string(facts_prelude()) + "$facts | " +
+                    (input.is_object() ? "" : ".input | ") + "(" + expression + "\n)";
+  const auto program = JqProgram::compile(prelude(code) + code, complaints);
   for (const auto& complaint : complaints) UNSCOPED_INFO(complaint.message);
   REQUIRE(program);
   const auto value = JqValue::parse(facts.dump());
