@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -35,17 +36,109 @@ struct Given {
   JqScope scope;
 };
 
-std::string json_text(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string json_text(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // A newline before the closing bracket: an expression starts on a line of its own and nothing it ends with can swallow
 // what follows.
 std::string bracketed(std::string_view code) { return fmt::format("({}\n)", code); }
 
-std::string opening(std::string_view fixes) {
-  return fmt::format("{}.n as $n | .facts as $facts | {}{{}} as $ENV | null as $__prog_args |\n{}", prelude(),
-                     facts_prelude(), fixes);
+std::string with_prelude(std::string_view program) {
+  const auto all =
+      fmt::format(".facts as $facts | {}{{}} as $ENV | null as $__prog_args |\n{}", facts_prelude(), program);
+  return prelude(all) + all;
+}
+
+// Checks that stand beside each other and have the same items, or none.
+struct Group {
+  std::size_t first = 0;
+  std::size_t last = 0;
+};
+
+std::vector<Group> groups_of(const std::vector<Check>& checks) {
+  const auto items = [](const Check& check) { return check.for_each ? &check.for_each->text : nullptr; };
+  std::vector<Group> groups;
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    const auto *here = items(checks[i]), *before = i > 0 ? items(checks[i - 1]) : nullptr;
+    if (i > 0 && (here == before || (here != nullptr && before != nullptr && *here == *before)))
+      groups.back().last = i;
+    else
+      groups.push_back({i, i});
+  }
+  return groups;
+}
+
+// One after the other. Nested to the right: to the left each result would jump over all commas that follow it.
+std::string in_turn(const std::vector<std::string>& calls) {
+  std::string all;
+  for (const auto& call : calls) all += call + ",(";
+  return all + "empty" + std::string(calls.size(), ')');
+}
+
+using Parts = std::vector<std::string>;
+
+// A check as the program calls it. An argument of several parts gives one after the other.
+struct Call {
+  std::size_t number = 0;
+  Parts about = {}, when = {}, assertion = {}, severity = {}, title = {}, because = {}, evidence = {}, why = {};
+  std::string proposals = {};
+
+  std::array<Parts*, 8> parts() { return {&about, &when, &assertion, &severity, &title, &because, &evidence, &why}; }
+
+  // The arguments are functions of their own: jq 1.6 compiles no function beyond 64 KiB.
+  std::string text() const {
+    return fmt::format("{}({}; {}; {}{}; {}; _report({}; {}; {}){}; {})", when.empty() ? "_simple" : "_when", number,
+                       join(about, ","), when.empty() ? "" : when.front() + "; ", join(assertion, ","),
+                       join(severity, ","), join(title, ","), join(because, ","),
+                       evidence.empty() ? "empty" : join(evidence, ","), proposals, join(why, ","));
+  }
+};
+
+struct GroupCall {
+  Group group;
+  std::string items;  // empty: these checks have none
+  std::vector<Call> calls;
+  std::string functions = {};  // definitions for these calls
+
+  std::string text() const {
+    std::vector<std::string> texts;
+    for (const auto& call : calls) texts.push_back(call.text());
+    return fmt::format("{}({}; {}; {}{}{})", items.empty() ? "_once" : "_each", group.first, group.last,
+                       items.empty() ? "" : items + "; ", functions, in_turn(texts));
+  }
+};
+
+// What stands in several places becomes a function; returns the definitions of those that groups share. jq 1.6 looks
+// for the name of a function through all that follows it, so one for all must be worth that.
+std::string share_parts(std::vector<GroupCall>& groups) {
+  constexpr std::size_t kWorthIt = 500;  // bytes of code that need not stand there again
+  std::map<std::string, std::map<GroupCall*, std::size_t>> uses;
+  const auto for_each_part = [&](const auto& work) {
+    for (auto& group : groups)
+      for (auto& call : group.calls)
+        for (auto* parts : call.parts())
+          for (auto& part : *parts) work(group, part);
+  };
+  for_each_part([&](GroupCall& group, std::string& part) { ++uses[part][&group]; });
+  std::map<std::pair<GroupCall*, std::string>, std::string> names;
+  std::string for_all;
+  for (const auto& [part, by_group] : uses) {
+    if (part.starts_with('"') || part == "null") continue;  // a fixed value
+    const auto name = fmt::format("_part{}", names.size());
+    const auto definition = fmt::format("def {}: {};", name, part);
+    const bool everywhere = (by_group.size() - 1) * part.size() >= kWorthIt;
+    if (everywhere) for_all += definition;
+    for (const auto& [group, count] : by_group) {
+      if (!everywhere && count == 1) continue;
+      if (!everywhere) group->functions += definition;
+      names[{group, part}] = name;
+    }
+  }
+  for_each_part([&](GroupCall& group, std::string& part) {
+    if (const auto name = names.find({&group, part}); name != names.end()) part = name->second;
+  });
+  return for_all;
 }
 
 // How the program calls the fix of that number.
@@ -58,14 +151,21 @@ class Compiler {
 
   std::unique_ptr<JqProgram> run() {
     const auto errors_before = errors_.size();
-    std::vector<std::string> calls;
-    for (const auto& check : checks_) calls.push_back(call(check));
+    std::vector<std::string> needs, texts;
+    for (const auto& check : checks_) needs.push_back(json_text(check.needs));
+    std::vector<GroupCall> groups;
+    for (const auto& each : groups_of(checks_)) groups.push_back(group_call(each));
+    const auto functions = share_parts(groups);
+    for (const auto& group : groups) texts.push_back(group.text());
     std::string fixes(fixes_.empty() ? "" : fix_prelude());
     for (std::size_t i = 0; i < fixes_.size(); ++i)
       fixes += fmt::format("def {}: {};\n", fix_name(i), proposal(fixes_[i]));
     if (errors_.size() == errors_before) {
       std::vector<JqProgram::Complaint> complaints;
-      if (auto program = JqProgram::compile(opening(fixes) + in_turn(calls), complaints)) return program;
+      const auto text =
+          with_prelude(fmt::format(".n as $n | .alone as $alone | def _needs: [{}];\n{}{}{}_not_ready, {}",
+                                   join(needs, ","), check_prelude(), fixes, functions, in_turn(texts)));
+      if (auto program = JqProgram::compile(text, complaints)) return program;
       locate(pieces_);
       if (errors_.size() == errors_before)
         errors_.push_back(
@@ -83,44 +183,35 @@ class Compiler {
   }
 
  private:
-  // The checks from number $n on, each behind its number. They are calls whose arguments are functions of their own:
-  // jq 1.6 compiles no function beyond 64 KiB. Nested to the right: to the left each result would jump over all commas
-  // that follow it.
-  static std::string in_turn(const std::vector<std::string>& calls) {
-    std::string all;
-    for (std::size_t i = 0; i < calls.size(); ++i)
-      all += fmt::format("(if $n <= {0} then {0}, {1} else empty end), (", i, calls[i]);
-    return all + "empty" + std::string(calls.size(), ')');
+  GroupCall group_call(const Group& group) {
+    GroupCall result{group, {}, {}};
+    for (auto i = group.first; i <= group.last; ++i) {
+      what_ = "check " + checks_[i].id;
+      given_ = {Given{}};
+      if (checks_[i].for_each) {
+        std::vector<JqType> types;
+        result.items = expression("for_each", *checks_[i].for_each, &types);
+        if (!types.empty()) given_.front().scope.item = types.front();
+      }
+      result.calls.push_back(call(i));
+    }
+    return result;
   }
 
-  std::string call(const Check& check) {
-    what_ = "check " + check.id;
-    given_ = {Given{}};
-    std::vector<std::string> needs;
-    for (const auto& section : check.needs) needs.push_back(json_text(section));
-    std::string items;
-    if (check.for_each) {
-      std::vector<JqType> types;
-      items = expression("for_each", *check.for_each, &types) + "; ";
-      if (!types.empty()) given_.front().scope.item = types.front();
-    }
-    const auto optional = [&](const char* key, const std::optional<Expression>& text, std::string otherwise) {
-      return text ? expression(key, *text) : std::move(otherwise);
-    };
-    const auto about = optional("about", check.about, "null");
-    const auto when = optional("when", check.when, "");
-    const auto assertion = expression("assert", check.assertion);
-    const auto severity = text("severity", check.severity);
-    std::vector<std::string> lines;
-    for (const auto& line : check.evidence) lines.push_back(evidence(line));
-    const auto report =
-        fmt::format("{{title: {}, because: {}, evidence: [limit(201; ({}))]{}}}", text("title", check.title),
-                    text("because", check.because), lines.empty() ? "empty" : join(lines, ","), proposals(check));
-    const auto why =
-        check.unknown_because ? text("unknown_because", *check.unknown_because) : "\"its assertion gives null\"";
-    return fmt::format("{}({}; {}{}({}; {}{}; {}; {}; {}))", check.for_each ? "_each" : "_once",
-                       needs.empty() ? "empty" : join(needs, ","), items, check.when ? "_when" : "_simple", about,
-                       check.when ? when + "; " : when, assertion, severity, report, why);
+  Call call(std::size_t number) {
+    const auto& check = checks_[number];
+    Call call{number};
+    call.about = {check.about ? expression("about", *check.about) : "null"};
+    if (check.when) call.when = {expression("when", *check.when)};
+    call.assertion = {expression("assert", check.assertion)};
+    call.severity = text("severity", check.severity);
+    for (const auto& line : check.evidence) call.evidence.push_back(evidence(line));
+    call.title = text("title", check.title);
+    call.because = text("because", check.because);
+    call.why = check.unknown_because ? text("unknown_because", *check.unknown_because)
+                                     : Parts{"\"its assertion gives null\""};
+    call.proposals = proposals(check);
+    return call;
   }
 
   // The fixes that a check names, and what its items are for them.
@@ -132,7 +223,7 @@ class Compiler {
     for (const auto& wanted : check.fixes)
       for (std::size_t i = 0; i < fixes_.size(); ++i)
         if (fixes_[i].id == wanted) calls.push_back(fix_name(i));
-    return calls.empty() ? std::string() : fmt::format(", proposals: [{}]", join(calls, ","));
+    return calls.empty() ? std::string() : fmt::format(" + {{proposals: [{}]}}", join(calls, ","));
   }
 
   std::string proposal(const Fix& fix) {
@@ -142,9 +233,9 @@ class Compiler {
     if (given_.empty()) given_ = {Given{}};  // nobody names it
     const auto* resolution = shape_at("derived.resolutions.alternatives");
     for (auto& given : given_) given.scope.variables["advice"] = {&resolution->element.front(), 0};
-    const auto title = text("title", fix.title);
+    const auto title = joined(text("title", fix.title));
     const auto when = fix.when ? expression("when", *fix.when) : "true";
-    const auto why_not = fix.why_not ? text("why_not", *fix.why_not) : "\"\"";
+    const auto why_not = fix.why_not ? joined(text("why_not", *fix.why_not)) : "\"\"";
     std::vector<std::string> steps;
     for (const auto& each : fix.steps) steps.push_back(step(each));
     return fmt::format("_advice as $advice | _proposal({}; {}; {}; {}; {})", json_text(fix.id), title, when, why_not,
@@ -208,15 +299,16 @@ class Compiler {
     return piece(key, source, 0, source.text, types);
   }
 
-  std::string text(const std::string& key, const Expression& source) {
+  static std::string joined(const Parts& parts) { return fmt::format("_joined({})", join(parts, ",")); }
+
+  Parts text(const std::string& key, const Expression& source) {
     const auto parts = split(key, source);
-    if (parts.empty()) return "\"\"";
-    if (parts.size() == 1 && !parts.front().is_expression) return json_text(parts.front().text);
-    std::vector<std::string> pieces;
+    if (parts.empty()) return {"\"\""};
+    Parts pieces;
     for (const auto& part : parts)
       pieces.push_back(part.is_expression ? fmt::format("_piece({})", piece(key, source, part.offset, part.text))
                                           : json_text(part.text));
-    return fmt::format("([{}] | add)", fmt::join(pieces, ","));
+    return pieces;
   }
 
   // A line that is one expression may give several lines.
@@ -224,7 +316,7 @@ class Compiler {
     const auto parts = split("evidence", source);
     if (parts.size() == 1 && parts.front().is_expression)
       return fmt::format("_lines({})", piece("evidence", source, parts.front().offset, parts.front().text));
-    return text("evidence", source);
+    return parts.size() == 1 ? json_text(parts.front().text) : joined(text("evidence", source));
   }
 
   std::vector<TemplatePart> split(const std::string& key, const Expression& source) {
@@ -274,19 +366,20 @@ class Compiler {
   // Halves the pieces until the guilty ones stand alone: a compilation costs tens of milliseconds.
   void locate(std::span<const Piece> pieces) {
     if (pieces.empty()) return;
-    std::string program = opening(fixes_.empty() ? "" : fix_prelude());
-    const auto lines_before = std::count(program.begin(), program.end(), '\n');
     std::vector<std::string> all;
     for (const auto& piece : pieces)
       all.push_back(fmt::format("first({}{})", piece.of_fix ? "null as $advice|" : "", bracketed(piece.code)));
     std::vector<JqProgram::Complaint> complaints;
-    if (JqProgram::compile(program + join(all, ","), complaints)) return;
+    const auto program = with_prelude((fixes_.empty() ? "" : std::string(fix_prelude())) + join(all, ","));
+    if (JqProgram::compile(program, complaints)) return;
     if (pieces.size() > 1) {
       locate(pieces.first(pieces.size() / 2));
       locate(pieces.subspan(pieces.size() / 2));
       return;
     }
-    for (const auto& complaint : complaints) blame(pieces.front(), complaint, static_cast<int>(lines_before));
+    const auto before = std::string_view(program).substr(0, program.size() - all.front().size());
+    const auto lines_before = static_cast<int>(std::count(before.begin(), before.end(), '\n'));
+    for (const auto& complaint : complaints) blame(pieces.front(), complaint, lines_before);
   }
 
   void blame(const Piece& piece, const JqProgram::Complaint& complaint, int lines_before) {
@@ -319,7 +412,7 @@ class Compiler {
       std::vector<JqProgram::Complaint> complaints;
       const auto facts = JqValue::parse("null");
       if (const auto list = JqProgram::compile("builtins[]", complaints); list && facts)
-        (void)list->run(0, *facts,
+        (void)list->run({}, *facts,
                         [&](std::string_view quoted) { functions_.emplace_back(quoted.substr(1, quoted.size() - 2)); });
     }
     std::set<std::string> same;
@@ -348,6 +441,11 @@ class Compiler {
 struct CheckSet::State {
   std::vector<Check> checks;
   std::unique_ptr<JqProgram> program;
+
+  Group group_with(std::size_t check) const {
+    const auto groups = groups_of(checks);
+    return *std::find_if(groups.begin(), groups.end(), [&](const Group& group) { return check <= group.last; });
+  }
 };
 
 CheckSet::CheckSet(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -368,14 +466,22 @@ Result<CheckSet> CheckSet::compile(const std::vector<Check>& checks, const std::
 Result<void> CheckSet::evaluate(std::string_view facts, const Sink& sink) const {
   const auto value = JqValue::parse(facts);
   if (!value) return fail(value.error());
-  for (std::size_t check = 0; check < state_->checks.size(); ++check) {
-    const auto ran = state_->program->run(static_cast<int>(check), *value, [&](std::string_view output) {
-      const bool is_number = std::from_chars(output.data(), output.data() + output.size(), check).ec == std::errc{};
-      sink(check, is_number ? std::string_view() : output);
-    });
-    if (ran) break;
-    // `error({__jq: 0})` passes every `try`; a whole check ends by it, and none but this: the rest is run anew.
-    sink(check, nlohmann::json{{"kind", "error"}, {"about", ""}, {"why", ran.error().message}}.dump());
+  std::size_t check = 0;
+  std::vector<std::size_t> told(state_->checks.size()), known;
+  const auto take = [&](std::string_view output) {
+    if (std::from_chars(output.data(), output.data() + output.size(), check).ec == std::errc{}) return sink(check, {});
+    if (++told[check] > known[check]) sink(check, output);
+  };
+  for (std::size_t next = 0; next < told.size();) {
+    known.assign(told.size(), 0);
+    if (state_->program->run({next}, *value, take)) break;
+    // `error({__jq: 0})` passes every `try`; a whole check ends by it, and none but this: those of its group are run
+    // anew, each alone, and what they gave before is known already.
+    const auto group = state_->group_with(check);
+    known = std::exchange(told, std::vector<std::size_t>(told.size()));
+    for (next = group.first; next <= group.last; ++next)
+      if (const auto ran = state_->program->run({next, true}, *value, take); !ran)
+        sink(next, nlohmann::json{{"kind", "error"}, {"about", ""}, {"why", ran.error().message}}.dump());
   }
   return {};
 }

@@ -30,7 +30,7 @@ class CheckSet {
   CheckSet& operator=(CheckSet&&) noexcept;
 
   /// Called with the index of the check whose evaluation begins (and no text), then once for each result of it (JSON
-  /// text, for `gather`).
+  /// text, for `gather`). Checks that share their items take turns.
   using Sink = std::function<void(std::size_t check, std::string_view result)>;
 
   /// Evaluates all checks on one host's facts, given as JSON text. An error in a check's expression is a result of that

@@ -115,7 +115,7 @@ class CircleBreaker {
 }  // namespace
 
 void Gatherer::not_evaluated(std::size_t check, std::string about, std::string why) {
-  assessment_.not_evaluated.push_back({checks_[check].id, std::move(about), capped(std::move(why))});
+  gaps_.push_back({check, {checks_[check].id, std::move(about), capped(std::move(why))}});
 }
 
 Result<void> Gatherer::add(std::size_t check, std::string_view result) {
@@ -180,6 +180,9 @@ void Gatherer::add_found(std::size_t check, const nlohmann::json& result) {
 }
 
 Assessment Gatherer::finish() {
+  std::stable_sort(gaps_.begin(), gaps_.end(), [](const Gap& a, const Gap& b) { return a.check < b.check; });
+  for (auto& gap : gaps_) assessment_.not_evaluated.push_back(std::move(gap.entry));
+
   // Playbook order is kept among equals.
   std::stable_sort(found_.begin(), found_.end(), [](const Entry& a, const Entry& b) {
     return a.finding.severity != b.finding.severity ? a.finding.severity > b.finding.severity : a.check < b.check;

@@ -19,7 +19,7 @@ class Gatherer {
  public:
   explicit Gatherer(const std::vector<Check>& checks) : checks_(checks) {}
 
-  /// Errors: no result of ours.
+  /// The checks' results may come in any order. Errors: no result of ours.
   Result<void> add(std::size_t check, std::string_view result);
   Assessment finish();
 
@@ -28,11 +28,16 @@ class Gatherer {
     Finding finding;
     std::size_t check = 0;
   };
+  struct Gap {
+    std::size_t check = 0;
+    NotEvaluated entry;
+  };
   void add_found(std::size_t check, const nlohmann::json& result);
   void not_evaluated(std::size_t check, std::string about, std::string why);
 
   const std::vector<Check>& checks_;
   std::vector<Entry> found_ = {};
+  std::vector<Gap> gaps_ = {};
   Assessment assessment_ = {};
   std::map<std::size_t, std::size_t> results_ = {};   // check -> how many
   std::map<std::size_t, std::size_t> findings_ = {};  // check -> how many

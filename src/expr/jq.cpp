@@ -7,6 +7,7 @@ extern "C" {
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/text.hpp"
 
@@ -17,6 +18,17 @@ std::string take_text(jv value) {
   std::string text(jv_string_value(value), static_cast<std::size_t>(jv_string_length_bytes(jv_copy(value))));
   jv_free(value);
   return text;
+}
+
+// As JSON. Most outputs are the numbers of checks, and that they hold: libjq takes long to write these.
+std::string take_json(jv value) {
+  if (jv_get_kind(value) == JV_KIND_TRUE) return "true";
+  if (jv_get_kind(value) == JV_KIND_FALSE) return "false";
+  if (jv_get_kind(value) != JV_KIND_NUMBER) return take_text(jv_dump_string(value, 0));
+  const double number = jv_number_value(value);
+  if (number < 0 || number > 1e6 || number != std::floor(number)) return take_text(jv_dump_string(value, 0));
+  jv_free(value);
+  return std::to_string(static_cast<int>(number));
 }
 
 // "jq: error: foo/0 is not defined at <top-level>, line 3:\n<the whole text>"; the last is "jq: 1 compile error".
@@ -98,9 +110,10 @@ std::unique_ptr<JqProgram> JqProgram::compile(const std::string& text, std::vect
   return std::unique_ptr<JqProgram>(new JqProgram(std::move(state)));
 }
 
-Result<void> JqProgram::run(int selector, const JqValue& facts,
+Result<void> JqProgram::run(Selection selection, const JqValue& facts,
                             const std::function<void(std::string_view)>& on_output) const {
-  jv input = jv_object_set(jv_object(), jv_string("n"), jv_number(selector));
+  jv input = jv_object_set(jv_object(), jv_string("n"), jv_number(static_cast<double>(selection.number)));
+  input = jv_object_set(input, jv_string("alone"), selection.alone ? jv_true() : jv_false());
   input = jv_object_set(input, jv_string("facts"), jv_copy(facts.value_->value));
   jq_start(state_->jq, input, 0);
   for (;;) {
@@ -114,7 +127,7 @@ Result<void> JqProgram::run(int selector, const JqValue& facts,
       if (jv_get_kind(message) != JV_KIND_STRING) message = jv_dump_string(message, 0);
       return fail(ErrorKind::malformed, take_text(message));
     }
-    on_output(take_text(jv_dump_string(output, 0)));
+    on_output(take_json(output));
   }
 }
 

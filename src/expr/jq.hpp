@@ -42,9 +42,16 @@ class JqProgram {
   static std::unique_ptr<JqProgram> compile(const std::string& text, std::vector<Complaint>& complaints);
   ~JqProgram();
 
-  /// Runs with input `{"n": selector, "facts": facts}` and gives each output as JSON text. Errors: jq's own message,
-  /// when the program ends with an error that it does not catch.
-  Result<void> run(int selector, const JqValue& facts, const std::function<void(std::string_view)>& on_output) const;
+  /// What a program may make of its input beside the facts.
+  struct Selection {
+    std::size_t number = 0;
+    bool alone = false;  ///< that one, not those from it on
+  };
+
+  /// Runs with input `{"n": number, "alone": alone, "facts": facts}` and gives each output as JSON text. Errors: jq's
+  /// own message, when the program ends with an error that it does not catch.
+  Result<void> run(Selection selection, const JqValue& facts,
+                   const std::function<void(std::string_view)>& on_output) const;
 
  private:
   struct State;

@@ -122,6 +122,31 @@ TEST_CASE("an error in an expression costs that item of that check only", "[unit
   CHECK(why[8] == "severity@: severity: expected error, warning or info, got 'fatal'");
 }
 
+TEST_CASE("checks with the same items are judged as if each stood alone", "[unit][check]") {
+  const std::string each =
+      ", for_each: '.disks[], error(\"stop\")', about: .item.mount, evidence: ['{{ .item.free_bytes }}']";
+  const auto a = check("a", "false", each + R"(, when: '.item.mount != "/"')");
+  const auto b = check("b", R"(if .item.mount == "/data" then error({__jq: 0}) else false end)", each);
+  const auto c = check("c", "false", each + ", needs: [caches]");
+  const auto d = check("d", ".item.free_bytes > 10", each);
+  const auto together = assess(a + b + c + d);
+  const auto apart = assess(a + check("x", "true") + b + check("y", "true") + c + check("z", "true") + d);
+  CHECK(keys(together) == Texts{"a@/data", "b@/", "d@/"});
+  const auto gaps = whys(together);
+  REQUIRE(gaps.size() >= 4);  // jq 1.6 catches what b throws, item by item; jq 1.7 and newer end the check by it
+  CHECK(gaps[0] == "a@: error in its expression: for_each: stop");
+  CHECK_THAT(gaps[1], ContainsSubstring("{\"__jq\":0}"));
+  CHECK(gaps[gaps.size() - 2] == "c@: needs caches: permission denied");
+  CHECK(gaps.back() == "d@: error in its expression: for_each: stop");
+  CHECK(keys(together) == keys(apart));
+  CHECK(whys(together) == whys(apart));
+  for (std::size_t i = 0; i < together.findings.size() && i < apart.findings.size(); ++i)
+    CHECK(together.findings[i].evidence == apart.findings[i].evidence);
+  CHECK(together.held == 1);
+  CHECK(together.not_applicable == 1);
+  CHECK(apart.held == 1 + 3);
+}
+
 TEST_CASE("a text that fails does not hide its finding", "[unit][check]") {
   const auto a = assess(check("c", "false", ", evidence: ['{{ .gpus }}', 'x {{ error(\"y\") }}', '{{ [] }}']"));
   REQUIRE(a.findings.size() == 1);

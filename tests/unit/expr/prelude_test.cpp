@@ -16,16 +16,15 @@ namespace {
 json evaluate(const std::string& expression, const json& input) {
   const auto facts = input.is_object() ? input : json{{"input", input}};
   std::vector<JqProgram::Complaint> complaints;
-  const auto program =
-      JqProgram::compile(std::string(prelude()) + ".facts as $facts | " + std::string(facts_prelude()) + "$facts | " +
-                             (input.is_object() ? "" : ".input | ") + "(" + expression + "\n)",
-                         complaints);
+  const auto code = ".facts as $facts | " + std::string(facts_prelude()) + "$facts | " +
+                    (input.is_object() ? "" : ".input | ") + "(" + expression + "\n)";
+  const auto program = JqProgram::compile(prelude(code) + code, complaints);
   for (const auto& complaint : complaints) UNSCOPED_INFO(complaint.message);
   REQUIRE(program);
   const auto value = JqValue::parse(facts.dump());
   REQUIRE(value.has_value());
   json outputs = json::array();
-  const auto ran = program->run(0, *value, [&](std::string_view output) { outputs.push_back(json::parse(output)); });
+  const auto ran = program->run({}, *value, [&](std::string_view output) { outputs.push_back(json::parse(output)); });
   if (!ran) return ran.error().message;
   return outputs.size() == 1 ? outputs.front() : outputs;
 }
