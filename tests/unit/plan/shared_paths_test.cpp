@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "plan/host_plan.hpp"
 #include "support/catch.hpp"
 #include "unit/derive/derive_cases.hpp"
@@ -42,9 +44,9 @@ HostPlan plan(const std::string& name, const PlanDraft& draft, const Environment
   static const auto kKnowledge = test::shipped_knowledge();
   const std::vector<InspectedStep> inspected(draft.steps.size(), InspectedStep{"up", ""});
   auto made =
-      make_host_plan(name, draft, inspected, {environment, kKnowledge}, places.done_before(draft, environment)).plan;
-  places.take(made, draft, environment);
-  return made;
+      make_host_plan(name, draft, inspected, {environment, kKnowledge}, places.done_before(draft, environment));
+  places.note(name, made.done, draft, environment);
+  return std::move(made.plan);
 }
 
 std::vector<std::string> kinds(const HostPlan& plan) {
