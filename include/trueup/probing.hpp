@@ -35,8 +35,8 @@ struct ProbeOutput {
   std::string output;                      ///< standard output, raw bytes
   std::string errors;                      ///< standard error, cut at 2 KiB
   std::string detail;                      ///< why the status is not ok: for the reader
-  std::string lost_with;                   ///< of a lost probe: what ended the connection or the bundle, as in `detail`
   std::chrono::milliseconds duration{0};   ///< by the host's clock
+  std::string lost_with = {};              ///< of a lost probe: what ended the connection or the bundle, as in `detail`
 };
 
 /// The output of the probe of that id, or null.

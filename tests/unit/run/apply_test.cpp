@@ -29,6 +29,7 @@ class WriteKind : public ActionKind {
   std::span<const ParamSpec> params() const override { return {}; }
   Result<void> check(const Params&) const override { return {}; }
   std::string object(const Params& params) const override { return "path " + path(params); }
+  std::string path(const Params& params) const override { return params.at("path").get<std::string>(); }
   int rank(const Params&) const override { return 0; }
   Script inspect(const Params& params) const override {
     return {fmt::format("echo content=$(cat {})\n", path(params))};
@@ -49,9 +50,6 @@ class WriteKind : public ActionKind {
   Script undo(const Params& params, const Difference& change) const override {
     return {fmt::format("echo {} >{}\n", trim(change.data.get<std::string>()), path(params))};
   }
-
- private:
-  static std::string path(const Params& params) { return params.at("path").get<std::string>(); }
 };
 
 const ActionKind* find_kind(std::string_view name) {
