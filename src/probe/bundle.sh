@@ -38,7 +38,9 @@ main() {
   umask 077
   ulimit -c 0
   cd /
-  unset ENV BASH_ENV CDPATH TERM root_owned
+  # What changes what shells and utilities do or print, though it came from a login's environment or through sudo.
+  unset ENV BASH_ENV CDPATH TERM root_owned TIME_STYLE QUOTING_STYLE POSIXLY_CORRECT BLOCK_SIZE LS_BLOCK_SIZE DF_BLOCK_SIZE \
+    BLOCKSIZE LS_COLORS GREP_OPTIONS GREP_COLOR GREP_COLORS COLUMNS
   TRUEUP_RUN=$tag TRUEUP_LOGIN_PATH=$PATH
   while read -r what _ uid rest; do [ "$what" != Uid: ] || break; done </proc/self/status
   if [ "$uid" = 0 ]; then PATH=/usr/sbin:/usr/bin:/sbin:/bin; else PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin; fi

@@ -59,10 +59,19 @@ _decider() {
         continue
         ;;
     esac
-    _line=$(ls -ldn -- "$_at/$_part" 2>/dev/null) || break
+    if ! _line=$(ls -ldn -- "$_at/$_part" 2>/dev/null); then
+      [ -e "$_at/$_part" ] || [ -h "$_at/$_part" ] || break
+      _line=
+    fi
     set -f
     set -- $_line
     set +f
+    case $3 in
+      '' | *[!0-9]*)
+        printf 'many65534\n' # what it is cannot be told
+        return
+        ;;
+    esac
     [ "$3" = 0 ] || {
       printf '%s\n' "$3"
       return
@@ -73,6 +82,7 @@ _decider() {
       l*)
         _hops=$((_hops + 1))
         [ "$_hops" -le 40 ] || return 1
+        case $_line in *" $_at/$_part -> "*) ;; *) return 1 ;; esac
         _line=${_line#*" $_at/$_part -> "}
         case $_line in /*) _at='' ;; esac
         _rest=$_line/$_rest
@@ -89,16 +99,19 @@ _decider() {
 }
 
 # Of some directories that many paths lead through those that root alone decides about, and that are no links: what stands
-# in $root_owned is not looked at again each time.
+# in $root_owned is not looked at again each time. None of them is where a server is mounted that may be gone.
 list_root_owned() {
   [ "$self_uid" = 0 ] || return 0
-  ls -ldn -- /bin /boot /etc /home /lib /opt /root /usr /usr/bin /usr/lib /usr/lib/python3 /usr/lib/python3/dist-packages \
-    /usr/local /usr/local/bin /usr/local/lib /usr/sbin /var /var/lib 2>/dev/null | {
+  set -- /bin /etc /lib /root /usr /usr/bin /usr/lib /usr/lib/python3 /usr/lib/python3/dist-packages /usr/local /usr/local/bin \
+    /usr/local/lib /usr/sbin
+  _asked=" $* "
+  ls -ldn -- "$@" 2>/dev/null | {
     _owned=' '
     while read -r _mode _links _owner _group _rest; do
       _dir=/${_rest#*/}
+      case $_asked in *" $_dir "*) ;; *) continue ;; esac
       case $_mode:$_group in
-        d???????w* | *+:* | [!d]*) continue ;;
+        d???????w* | d????????[tT]* | *+:* | [!d]*) continue ;;
         d????w*:0) ;;
         d????w*) continue ;;
       esac
@@ -111,8 +124,8 @@ list_root_owned() {
 
 # note_root_owned DIR: likewise, of a directory below which much is to be looked at.
 note_root_owned() {
-  case $self_uid$1 in
-    0*[!A-Za-z0-9/._+@-]*) ;;
+  case $self_uid$1/ in
+    0*[!A-Za-z0-9/._+@-]* | 0*//* | 0*/./* | 0*/../*) ;;
     0/*) [ -d "$1" ] && [ ! -h "$1" ] && [ "$(_decider "$1")" = 0 ] && root_owned="$root_owned $1" ;;
   esac
 }
