@@ -362,6 +362,7 @@ Awaitable<Result<TunnelEnd>> BastionPool::tunnel(std::string host, std::uint16_t
     }
     if (request.answer || watch.over()) break;
     if (!request.asked) grow();
+    if (request.answer) break;
     timer.expires_after(kPatience);
     co_await timer.async_wait(use_tuple);
   }
