@@ -240,7 +240,7 @@ struct CheckWorker::State {
     std::chrono::nanoseconds cpu_end;
     std::chrono::steady_clock::time_point end;
   };
-  static constexpr int kClockPerCpu = 10;  // as busy as a machine may be
+  static constexpr int kClockPerCpu = 3;  // as busy as a machine may be
 
   Patience patience(std::chrono::milliseconds limit) const {
     return {cpu_time() + limit, std::chrono::steady_clock::now() + kClockPerCpu * limit};
