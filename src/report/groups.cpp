@@ -51,6 +51,21 @@ bool is_told_by_error(const HostReport& host, const ProbeOutput& probe) {
   return host.error && !probe.lost_with.empty() && to_string(*host.error).find(probe.lost_with) != std::string::npos;
 }
 
+namespace {
+
+/// Whether each of the reasons, of which a check may have several, is that one.
+bool is_nothing_but(std::string_view reasons, std::string_view why) {
+  constexpr std::string_view kNext = "; needs ";
+  for (;;) {
+    const auto end = reasons.find(kNext);
+    if (reasons.substr(0, end).find(why) == reasons.npos) return false;
+    if (end == reasons.npos) return true;
+    reasons.remove_prefix(end + kNext.size());
+  }
+}
+
+}  // namespace
+
 std::map<std::string, GapGroup> gap_groups(const RunReport& report) {
   std::map<std::string, GapGroup> gaps;
   for (const auto& host : report.hosts) {
@@ -59,8 +74,8 @@ std::map<std::string, GapGroup> gap_groups(const RunReport& report) {
       if (is_told_by_error(host, probe)) told.insert(probe.lost_with);
     std::set<std::string> reasons;
     for (const auto& gap : host.assessment.not_evaluated) {
-      const auto by_error = std::find_if(
-          told.begin(), told.end(), [&](const std::string& why) { return gap.why.find(why) != std::string::npos; });
+      const auto by_error =
+          std::find_if(told.begin(), told.end(), [&](const std::string& why) { return is_nothing_but(gap.why, why); });
       const auto& why = by_error == told.end() ? gap.why : *by_error;
       gaps[why].checks.insert(gap.check);
       if (reasons.insert(why).second) gaps[why].hosts.push_back(host.name);

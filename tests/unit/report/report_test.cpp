@@ -135,6 +135,7 @@ TEST_CASE("what ended a host's audit is told once, not by all that is missing fo
          fmt::format("section{} is unknown: probe probe{}: lost: {}", i, i, lost.detail)});
   }
   host.assessment.not_evaluated.push_back({"other", "", "something else is unknown"});
+  host.assessment.not_evaluated.push_back({"both", "", "needs a: lost: " + why + "; needs b: no permission"});
   report.hosts.push_back(host);
   CHECK_THAT(render_table(report, {}), ContainsSubstring(R"(incomplete  gpu1
   why       on host gpu1: becoming root: sudo wants a password for ops, and none was given; still
@@ -144,6 +145,8 @@ TEST_CASE("what ended a host's audit is told once, not by all that is missing fo
 unknown     checks that could not be evaluated
             - becoming root: sudo wants a password for ops, and none was given: check00, check01,
               check02, check03 and 26 more (gpu1)
+            - needs a: lost: becoming root: sudo wants a password for ops, and none was given;
+              needs b: no permission: both (gpu1)
             - something else is unknown: other (gpu1)
 )"));
   CHECK_THAT(render_table(report, {false, 100, 1}), ContainsSubstring("probe29: lost"));
