@@ -21,6 +21,7 @@
 #include "plan/host_plan.hpp"
 #include "plan/plan_file.hpp"
 #include "plan/shared_paths.hpp"
+#include "run/batches.hpp"
 
 namespace trueup {
 namespace {
@@ -101,6 +102,22 @@ Result<Assessment> assess_then(const Prepared& prepared, std::size_t index, cons
   return std::move(then.assessment);
 }
 
+/// Why a host can neither come after another one nor go with it. Empty: it comes after it.
+std::string why_neither(const Prepared& prepared, const std::string& host,
+                        const std::map<std::size_t, SharedStep>& done_before) {
+  Errors errors;  // told when the groups are used
+  const auto holds = [&](const GroupRule& group, const std::string& name) {
+    return std::any_of(group.hosts.begin(), group.hosts.end(),
+                       [&](std::size_t member) { return prepared.hosts[member].name == name; });
+  };
+  for (const auto& group : group_rules(prepared.inventory, prepared.hosts, errors))
+    for (const auto& [step, shared] : done_before)
+      if (group.atomic && holds(group, host) && holds(group, shared.host))
+        return fmt::format("{} {} is {}, of which {} takes care first, and group {} is changed as a whole", shared.kind,
+                           shared.path, shared.place, shared.host, group.name);
+  return {};
+}
+
 HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& host, const PlanDraft& draft,
                  const Inspection& inspection, SharedPlaces& places) {
   const Error not_looked_at{ErrorKind::unreachable, "it was not looked at", {}, {}, {}};
@@ -111,11 +128,15 @@ HostPlan plan_of(const Prepared& prepared, std::size_t index, const HostReport& 
   const bool is_offline = !host.unverified_source.empty();
   if (!is_offline && !draft.steps.empty() && inspection.steps.empty())
     return incomplete_plan(host.name, not_looked_at, draft);
+  const auto done_before = places.done_before(draft, host.environment);
+  if (const auto why = why_neither(prepared, host.name, done_before); !why.empty())
+    return refused_plan(host.name, why, draft);
   auto made = make_host_plan(host.name, draft, inspection.steps,
                              {host.environment, prepared.auditor.knowledge,
                               !is_offline && !prepared.programs[index].before.empty(), inspection.is_kubernetes_node},
-                             places.done_before(draft, host.environment));
+                             done_before);
   made.plan.unverified = host.unverified_source;
+  if (is_offline) places.note(host.name, made.done, draft, host.environment);
   if (is_offline || !made.plan.has_work()) return std::move(made.plan);
   const auto predicted = assess_then(prepared, index, host, made.changes);
   if (!predicted)

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "base/text.hpp"
 #include "cli/arguments.hpp"
@@ -131,10 +132,17 @@ CarriedOn sort_hosts(const std::vector<Host>& hosts, const std::vector<RunsOfHos
   return carried;
 }
 
-std::vector<std::string> names_with_before(const std::vector<Host>& hosts, const std::vector<HostPrograms>& programs) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < hosts.size(); ++i)
-    if (!programs[i].before.empty()) names.push_back(hosts[i].name);
+/// What runs around the work, and for which hosts.
+std::map<std::string, std::vector<std::string>> programs_of(const std::vector<Host>& hosts,
+                                                            const std::vector<HostPrograms>& programs) {
+  std::map<std::string, std::vector<std::string>> names;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    std::vector<std::string> lines;
+    const auto& [before, after, limit] = programs[i];
+    if (!before.empty()) lines.push_back(fmt::format("before_host {} runs first", shell_line(before)));
+    if (!after.empty()) lines.push_back(fmt::format("after_host {} at the end", shell_line(after)));
+    if (!lines.empty()) names[join(lines, ", ")].push_back(hosts[i].name);
+  }
   return names;
 }
 
@@ -164,8 +172,8 @@ int carry_on(Options options, const WorkOptions& work, bool back) {
     fmt::print(stderr, "{}",
                render_runs(carried.shown, {wants_color(options.color, STDERR_FILENO), terminal_width(STDERR_FILENO),
                                            options.verbosity}));
-    if (const auto drained = names_with_before(hosts, programs); !drained.empty())
-      fmt::print(stderr, "before_host runs for {} first, and after_host at the end\n", fold_hosts(drained));
+    for (const auto& [lines, names] : programs_of(hosts, programs))
+      fmt::print(stderr, "for {}, here: {}\n", printable(fold_hosts(names)), printable(lines));
     const auto agreed =
         ask_leave(work, fmt::format("undo this on {}?",
                                     hosts.size() == 1 ? hosts.front().name : fmt::format("{} hosts", hosts.size())));

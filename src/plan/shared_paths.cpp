@@ -1,7 +1,10 @@
 #include "plan/shared_paths.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "derive/host_view.hpp"
@@ -9,15 +12,13 @@
 namespace trueup {
 namespace {
 
-// Those whose device names the server. Others have a tag or a name that means something else on the next host (9p,
-// virtiofs, beegfs, gpfs): there each host sees to its own, and finds it changed. Probes keep away from more than these
-// (network_mounts in probe/consumers.sh), since any server may be gone.
+// NFS alone: its device is the server's path, also where a directory below it is mounted (bind mounts of CephFS, Lustre
+// or CIFS show the device of the whole). Where nobody knows, each host sees to its own, and finds it changed. Probes
+// keep away from more file systems than this (network_mounts in probe/consumers.sh), since any server may be gone.
 bool names_its_server(const Disk& disk) {
-  constexpr std::array<std::string_view, 10> kTypes = {"nfs",  "nfs4",      "cifs",           "smb3",       "smbfs",
-                                                       "ceph", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "lustre"};
   constexpr std::array<std::string_view, 3> kSelf = {"127.",
                                                      "localhost:", "[::1]"};  // a helper's, on each host another
-  return std::find(kTypes.begin(), kTypes.end(), disk.fstype) != kTypes.end() &&
+  return (disk.fstype == "nfs" || disk.fstype == "nfs4") &&
          std::none_of(kSelf.begin(), kSelf.end(), [&](std::string_view self) { return disk.device.starts_with(self); });
 }
 
@@ -26,8 +27,12 @@ bool is_below(std::string_view path, std::string_view mount) {
   return path.starts_with(mount) && (path.size() == mount.size() || path[mount.size()] == '/');
 }
 
+// What is to be done, and where, by whatever path a host sees it.
 std::string key_of(const WantedStep& step, const std::string& place) {
-  return std::string(step.kind->name()) + " " + place;
+  auto params = step.params;
+  params.erase("path");
+  return fmt::format("{} {} {}", step.kind->name(), place,
+                     params.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace

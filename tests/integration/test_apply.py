@@ -239,7 +239,8 @@ class TakenOutOfService(Repairs):
         trueup("resume", "-i", self.inventory, shown["run"]["id"])
         self.assertEqual(self.called(), ["drain ct200", "un drain ct200 verified"])
         rolled_back = trueup("rollback", "-i", self.inventory, shown["run"]["id"], "--yes")
-        self.assertIn("before_host runs for ct200 first", rolled_back.stderr)
+        self.assertIn(f"for ct200, here: before_host {self.program} drain runs first, after_host {self.program} 'un drain' at "
+                      "the end", rolled_back.stderr)
         self.assertEqual(self.called(), ["drain ct200", "un drain ct200 put back"])
         self.assert_unchanged("ct200")
 

@@ -77,7 +77,8 @@ std::string look(const WantedStep& step, const Environment& environment) {
   }
   if (kind == "pin") {
     for (const auto& [name, value] : step.params.at("environment").items())
-      if (!service(environment).unit_env.contains(name) || service(environment).unit_env.at(name) != value)
+      if (!service(environment).unit_env.contains(name) ||
+          service(environment).unit_env.at(name) != value.get<std::string>())
         return "not set";
     return "as wanted";
   }

@@ -167,7 +167,7 @@ TEST_CASE("a refused plan file says what is wrong with it", "[unit][plan][file]"
   CHECK(refusal("") == "no plan: it is not JSON");
   CHECK(refusal("[1]") == "no plan: expected what `trueup plan -o FILE` writes");
   CHECK(refusal(R"({"schema": 1, "run": {}})") == "no plan: expected what `trueup plan -o FILE` writes");
-  CHECK(refusal(with("schema", 2)) == "a plan of schema 2, and this trueup reads schema 1");
+  CHECK(refusal(with("schema", 1)) == "a plan of schema 1, and this trueup reads schema 2");
   CHECK(refusal(plan_document(sample()).dump()) == "the plan has no seal");
   CHECK(refusal(with("made_by", "someone")) == "the plan was changed since it was made: its seal does not fit");
   CHECK(refusal(text, std::string(64, 'o')).find("the plan was sealed with another key (") == 0);

@@ -30,11 +30,11 @@ Environment host_with(std::vector<Disk> disks) {
   return environment;
 }
 
-PlanDraft draft(const std::string& path) {
+PlanDraft draft(const std::string& path, const std::string& more = "") {
   Assessment assessment;
   assessment.findings = {
       test::finding("c", "a.service",
-                    {test::proposal("f", {{"aside", fmt::format(R"({{"path":"{}"}})", path)},
+                    {test::proposal("f", {{"aside", fmt::format(R"({{"path":"{}"{}}})", path, more)},
                                           {"service", R"({"unit":"a.service","state":"restarted"})"}})})};
   return draft_plan(assessment, {}, test::find_fake);
 }
@@ -87,9 +87,17 @@ TEST_CASE("what several hosts see on a server is done by the first, and each res
   CHECK(kinds(third) == kinds(first));
 }
 
+TEST_CASE("who wants something else at a place sees to it", "[unit][plan][shared]") {
+  const auto host = host_with({disk("/home", "nas:/home", "nfs4")});
+  SharedPlaces places;
+  plan("gpu1", draft("/home/x"), host, places);
+  CHECK(plan("gpu2", draft("/home/x", R"(,"keep":"1")"), host, places).shared.empty());
+  CHECK(plan("gpu3", draft("/home/x"), host, places).shared.size() == 1);
+}
+
 TEST_CASE("what does not name its server is shared with nobody", "[unit][plan][shared]") {
   for (const auto& [device, fstype] : std::map<std::string, std::string>{
-           {"share", "9p"}, {"beegfs_nodev", "beegfs"}, {"127.0.0.1:/", "nfs4"}, {"localhost:/x", "nfs"}})
+           {"share", "9p"}, {"mon:6789:/", "ceph"}, {"127.0.0.1:/", "nfs4"}, {"localhost:/x", "nfs"}})
     CHECK(shared_place(host_with({disk("/home", device, fstype)}), "/home/x").empty());
 }
 

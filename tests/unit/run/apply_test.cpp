@@ -327,8 +327,8 @@ TEST_CASE("a host begins when another has done what both see on a server", "[int
     const auto report = follow(other);
     CHECK(other.outcomes(report) == Outcomes{reached ? put_back : failed, refused});
     CHECK(report.hosts[1].code == "shared");
-    CHECK(report.hosts[1].why ==
-          fmt::format("n0 had to do first what both see on a server, and it is: {}", reached ? "put back" : "failed"));
+    CHECK(report.hosts[1].why == fmt::format("n0 was to see to nas:/home/x first, /home/x here, and it is: {}",
+                                             reached ? "put back" : "failed"));
     CHECK(other.file(1) == "old\n");
   }
 
