@@ -1,12 +1,13 @@
 # cache: a directory of a JIT cache, set aside by a rename beside itself. All below what another user owns is done as
 # that user.
 
-# _cache_look PATH: what it is, into $_owner (decides about it), $_who, $_real, $_identity (device:inode:uid), $_above.
+# _cache_look PATH: what it is, into $_owner (decides about it), $_who, $_real, $_identity, $_device, $_above (its device).
 _cache_look() {
   _owner=$(owner_uid "$1") || return
   _real=$(as_uid "$_owner" readlink -f -- "$1") || return
   _decide "$_real" || return
-  _identity=$(as_uid "$_owner" stat -c '%d:%i:%u' -- "$_real" 2>/dev/null)
+  _identity=$(_identity_of "$_real")
+  _device=$(as_uid "$_owner" stat -c %d -- "$_real" 2>/dev/null)
   _above=$(as_uid "$_owner" stat -c %d -- "${_real%/*}" 2>/dev/null)
 }
 
@@ -64,7 +65,7 @@ cache_inspect() {
   _entry=${_entry%:*}
   _seen home "${_entry##*:}"
   _seen account "${_entry%%:*}"
-  [ "${_identity%%:*}" = "$_above" ] || _seen mount yes
+  [ "$_device" = "$_above" ] || _seen mount yes
   _seen fstype "$(_fstype "$_real")"
   shift
   _cache_users "$_real" "$@" | while IFS= read -r _line; do _seen user "$_line"; done
@@ -72,7 +73,9 @@ cache_inspect() {
 
 _cache_aside() { printf '%s.trueup-%s\n' "$_real" "$(_run_id)"; }
 
-_identity_of() { as_uid "$_owner" stat -c '%d:%i:%u' -- "$1" 2>/dev/null; }
+# When it was made, where the file system tells, its inode and its owner: which directory it is, also after a reboot. The
+# device is another then: its number is given anew.
+_identity_of() { as_uid "$_owner" stat -c '%W:%i:%u' -- "$1" 2>/dev/null; }
 
 # cache_apply PATH IDENTITY
 cache_apply() {

@@ -447,6 +447,18 @@ class Cache(ActionTest):
                 self.assertNotEqual(step.do("apply").returncode, 0)
                 self.assertEqual(self.host.sh("ls -d /etc* /srv/* /srv/*/* 2>/dev/null || true"), listing)
 
+    def test_another_number_of_the_device_is_no_other_directory(self):
+        """After a reboot a run that was interrupted found its cache changed, and no cache could be put back."""
+        step = self.step()
+        step.difference()
+        self.host.write("/usr/sbin/stat", "#!/bin/sh\nfor word do shift; set -- \"$@\" \"$(printf %s \"$word\" | sed s/%d/4711/)\"; "
+                                          "done\nexec /usr/bin/stat \"$@\"\n", 0o755)
+        self.assertEqual(step.inspect(), step.seen)
+        self.succeed(step, "apply")
+        self.host.sh("rm /usr/sbin/stat")
+        self.succeed(step, "undo")
+        self.assertEqual(step.inspect(), step.seen)
+
     def test_a_process_that_uses_it_is_named(self):
         library = make()[0]
         self.host.write("/probe", library + f"_cache_users {self.PATH}\n")
