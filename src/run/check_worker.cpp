@@ -240,10 +240,13 @@ struct CheckWorker::State {
     std::chrono::nanoseconds cpu_end;
     std::chrono::steady_clock::time_point end;
   };
-  static constexpr int kClockPerCpu = 3;  // as busy as a machine may be
+  // A machine may be as busy as that, and for a while as busy as it likes.
+  std::chrono::milliseconds by_the_clock(std::chrono::milliseconds limit) const {
+    return std::max(3 * limit, limits.least_by_the_clock);
+  }
 
   Patience patience(std::chrono::milliseconds limit) const {
-    return {cpu_time() + limit, std::chrono::steady_clock::now() + kClockPerCpu * limit};
+    return {cpu_time() + limit, std::chrono::steady_clock::now() + by_the_clock(limit)};
   }
 
   // Of the worker, so far.
@@ -353,7 +356,7 @@ Result<void> CheckWorker::State::launch(std::vector<Error>& errors) {
           has_used_it_up(wait)
               ? fmt::format("compiling the checks took longer than {} of processor time", duration_text(limits.compile))
               : fmt::format("compiling the checks was not done after {}: this machine is too busy",
-                            duration_text(kClockPerCpu * limits.compile))));
+                            duration_text(by_the_clock(limits.compile)))));
     if (got == Wait::closed) return failed(stop(ErrorKind::limit, "compiling the checks: libjq " + death()));
     if (text == kReady) {
       broken.reset();
@@ -406,7 +409,7 @@ Result<Assessment> CheckWorker::assess(const nlohmann::json& facts, std::chrono:
                             "expressions may never end",
                             duration_text(limit))
               : fmt::format("was not done after {}: this machine is too busy",
-                            duration_text(State::kClockPerCpu * limit)));
+                            duration_text(state_->by_the_clock(limit))));
     if (got == State::Wait::closed) return stop_there(ErrorKind::internal, state_->death());
     if ((received += line.size()) > state_->limits.answer_bytes)
       return stop_there(ErrorKind::internal, fmt::format("gives more than {}", size_text(state_->limits.answer_bytes)));

@@ -18,9 +18,10 @@ namespace trueup {
 class CheckWorker {
  public:
   struct Limits {
-    std::chrono::milliseconds compile{30'000};         ///< of processor time
-    std::size_t memory_bytes = std::size_t{1} << 30U;  ///< beyond what this process has when it starts
-    std::size_t answer_bytes = std::size_t{64} << 20U; ///< of one host
+    std::chrono::milliseconds compile{30'000};             ///< of processor time
+    std::chrono::milliseconds least_by_the_clock{20'000};  ///< for whatever has a limit of processor time
+    std::size_t memory_bytes = std::size_t{1} << 30U;      ///< beyond what this process has when it starts
+    std::size_t answer_bytes = std::size_t{64} << 20U;     ///< of one host
   };
 
   /// Starts the process and waits until it has compiled all checks. To be called before threads and connections exist.

@@ -92,7 +92,9 @@ TEST_CASE("an expression that never ends is stopped by name", "[process][check_w
 
 TEST_CASE("a process that gets no time is given up by the clock, and no check is blamed", "[process][check_worker]") {
   std::vector<Error> errors;
-  const auto worker = CheckWorker::start(checks("true"), {}, errors);
+  CheckWorker::Limits limits;
+  limits.least_by_the_clock = 0ms;
+  const auto worker = CheckWorker::start(checks("true"), {}, errors, limits);
   REQUIRE(worker.has_value());
   std::ifstream children(fmt::format("/proc/self/task/{}/children", getpid()));
   pid_t pid = 0;
