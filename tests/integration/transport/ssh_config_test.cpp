@@ -195,7 +195,7 @@ const std::vector<Case> kCases = {
      "Match host web1 user root\n Port 3\nMatch host web1 !user root\n Port 4\nMatch "
      "originalhost web* host=web2\n Port 5\nMatch !host web1 !host web2\n Port 6\n"},
     {"Match spelled oddly",
-     "MATCH HOST web1\n Port 3\nMatch  host = web2  # two\n Port 4\nmatch originalhost \"web3\"\n "
+     "MATCH HOST web1\n Port 3\nMatch  host=web2  # two\n Port 4\nmatch originalhost \"web3\"\n "
      "Port 5\n"},
     {"Match final",
      "Host web1\n HostName other.example.com\nMatch final host other.example.com\n Port 3\nMatch final\n "
