@@ -443,7 +443,9 @@ def reboot(name):
         raise LabError(f"{name}: its disk is in memory, or it has mounts of its own: it cannot be booted again")
     before = record["nspawn"]
     (host.directory / POWER).touch()
-    os.kill(before[0], signal.SIGKILL)
+    # Its first process, which ends when all others have: of nspawn alone they would outlive it for a while, at work on the
+    # disk of the host that boots already.
+    os.kill(record["init"][0], signal.SIGKILL)
     _gone(before)
     deadline = time.monotonic() + BOOT_LIMIT
     while host.read()["nspawn"] == before:
