@@ -508,15 +508,7 @@ _pm_undo() {
     set -- $(for _name in $_new; do printf '%s- ' "$_name"; done) ${_back:+${_files:-$_back}}
     _text=$(_apt_get $_apt_look -s --allow-downgrades install "$@" 2>&1) ||
       _fail "cannot be taken away: $(printf '%s\n' "$_text" | grep '^E:' | tr '\n' ' ')"
-    _more=$(printf '%s\n' "$_text" | _apt_transaction | while read -r _what _name _rest; do
-      case "$_what $_new $_back " in
-        "remove "*" $_name "* | "upgrade "*" $_name="*) ;;
-        *) printf '%s %s, ' "$_what" "$_name" ;;
-      esac
-    done)
-    [ -z "$_more" ] || _changed "others need what would be taken away: $_more"
-    _keep removing yes
-    _apt_get -y --purge --allow-downgrades install "$@" || _fail "apt-get: status $?"
+    _text=$(printf '%s\n' "$_text" | _apt_transaction)
   else
     _dnf_back >back
     # Nothing has to be fetched, but where it could not be kept: it has to work without the repositories too.
@@ -527,14 +519,17 @@ _pm_undo() {
       _fail "cannot be taken away: $(printf '%s\n' "$_text" | grep -A 3 -E '^(Error| Problem)' | tr '\n' ' ')" ;;
     esac
     _text=$(printf '%s\n' "$_text" | _dnf_transaction) || _fail "cannot be taken away: $_text"
-    _more=$(printf '%s\n' "$_text" | while read -r _what _name _rest; do
-      case "$_what $_new $_back " in
-        "remove "*" $_name "* | "upgrade "*" $_name="*) ;;
-        *) printf '%s %s, ' "$_what" "$_name" ;;
-      esac
-    done)
-    [ -z "$_more" ] || _changed "others need what would be taken away: $_more"
-    _keep removing yes
+  fi
+  _more=$([ -z "$_text" ] || printf '%s\n' "$_text" | while read -r _what _name _rest; do
+    case "$_what $_new $_back " in
+      "remove "*" $_name "* | "upgrade "*" $_name="*) ;;
+      *) printf '%s %s, ' "$_what" "$_name" ;;
+    esac
+  done)
+  [ -z "$_more" ] || _changed "others need what would be taken away: $_more"
+  _keep removing yes
+  if [ "$_pm" = apt ]; then _apt_get -y --purge --allow-downgrades install "$@" || _fail "apt-get: status $?"
+  else
     _dnf ${_alone:+"$_alone"} shell "$PWD/back"
     # Its status says nothing.
     _left=$(while read -r _what _name _old _to; do

@@ -915,6 +915,36 @@ class Service(SystemdTest):
         self.assertNotIn("planted", seen)
 
 
+class AnyPackageManager:
+    """What a test of `package` has, whatever brings the packages; in scripts that hang, $AT_WORK says that they do."""
+
+    AT_WORK = "/srv/at-work"
+
+    def step(self, *packages, shell="dash", number="01", **params):
+        return Step(self.host, "package", {"packages": list(packages), **params}, shell, number)
+
+    def test_a_package_whose_script_fails_is_taken_away_again(self):
+        before = self.installed()
+        step = self.step("broken")
+        seen = step.difference() and step.seen
+        self.assertEqual(step.do("apply").returncode, 1)
+        self.assertNotEqual(self.installed(), before)
+        self.succeed(step, "undo")
+        self.assertEqual(self.installed(), before)
+        self.assertEqual(step.inspect(), seen)
+
+    def broken_off(self, step):
+        """apply, ended with all its descendants while the package manager is at work."""
+        script = self.host.start("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C",
+                                 f"TRUEUP_STEP={step.directory}", "sh", "-c",
+                                 f"cd {step.directory}; . /var/lib/trueup/runs/r1/lib; {step.made['apply']}")
+        while self.host.run("test", "-e", self.AT_WORK).returncode:
+            self.assertIsNone(script.poll(), "it ended before it could be broken off")
+        os.killpg(script.pid, 9)
+        script.communicate()
+        self.host.sh(f"rm {self.AT_WORK}")
+
+
 @unittest.skipUnless(shutil.which("apt-get") and shutil.which("dpkg-deb"), "apt and dpkg are missing")
 class AptTest(ActionTest):
     REPOSITORY = "/srv/repository"
@@ -928,9 +958,9 @@ class AptTest(ActionTest):
         {"name": "cuda-drivers", "version": "580", "files": {"/opt/driver": "x"}},
         {"name": "needs-driver", "version": "1", "depends": "cuda-drivers"},
         {"name": "broken", "version": "1", "postinst": "exit 1\n"},
-        {"name": "slow", "version": "1", "postinst": "[ -e /srv/quick ] || { touch /srv/dpkg; exec sleep 1000; }\n"},
+        {"name": "slow", "version": "1", "postinst": "[ -e /srv/quick ] || { touch /srv/at-work; exec sleep 1000; }\n"},
         {"name": "slow-unpack", "version": "1",
-         "preinst": "[ -e /srv/quick ] || { touch /srv/dpkg; exec sleep 1000; }\n"},
+         "preinst": "[ -e /srv/quick ] || { touch /srv/at-work; exec sleep 1000; }\n"},
         {"name": "uses-tool", "version": "1", "depends": "tool-lib"},
     ]
 
@@ -946,10 +976,7 @@ class AptTest(ActionTest):
         return [line for line in text.splitlines() if line.split()[0] in names]
 
 
-class Package(AptTest):
-    def step(self, *packages, shell="dash", number="01", **params):
-        return Step(self.host, "package", {"packages": list(packages), **params}, shell, number)
-
+class Package(AnyPackageManager, AptTest):
     def test_installed_in_exact_versions_and_taken_away(self):
         for shell in SHELLS:
             with self.subTest(shell=shell):
@@ -1024,27 +1051,6 @@ class Package(AptTest):
             self.assertEqual(self.installed(), before)
             self.succeed(step, "undo")
             self.host.sh(f"rm -rf {step.directory}")
-
-    def test_a_package_whose_script_fails_is_taken_away_again(self):
-        before = self.installed()
-        step = self.step("broken")
-        seen = step.difference() and step.seen
-        self.assertEqual(step.do("apply").returncode, 1)
-        self.assertNotEqual(self.installed(), before)
-        self.succeed(step, "undo")
-        self.assertEqual(self.installed(), before)
-        self.assertEqual(step.inspect(), seen)
-
-    def broken_off(self, step):
-        """apply, ended with all its descendants while dpkg configures."""
-        script = self.host.start("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C",
-                                 f"TRUEUP_STEP={step.directory}", "sh", "-c",
-                                 f"cd {step.directory}; . /var/lib/trueup/runs/r1/lib; {step.made['apply']}")
-        while self.host.run("test", "-e", "/srv/dpkg").returncode:
-            self.assertIsNone(script.poll(), "it ended before it could be broken off")
-        os.killpg(script.pid, 9)
-        script.communicate()
-        self.host.sh("rm /srv/dpkg")
 
     def test_what_we_broke_off_is_finished_or_undone_and_what_others_did_is_not(self):
         before = self.installed()
