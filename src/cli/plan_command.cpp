@@ -105,6 +105,7 @@ Result<Assessment> assess_then(const Prepared& prepared, std::size_t index, cons
 /// Why a host can neither come after another one nor go with it. Empty: it comes after it.
 std::string why_neither(const Prepared& prepared, const std::string& host,
                         const std::map<std::size_t, SharedStep>& done_before) {
+  if (done_before.empty()) return {};
   Errors errors;  // told when the groups are used
   const auto holds = [&](const GroupRule& group, const std::string& name) {
     return std::any_of(group.hosts.begin(), group.hosts.end(),
