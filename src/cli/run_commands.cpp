@@ -76,14 +76,8 @@ int show_status(Options options, const WorkOptions& work) {
 
 /// What a host comes to that is not worked on: the run is settled there, or it did not say. Nothing: there is work.
 std::optional<WorkResult> settled_result(const HostRuns& found, bool back) {
+  if (found.error) return unreached_result(to_string(*found.error), found.error->hint);
   WorkResult result;
-  if (found.error) {
-    result.outcome = WorkOutcome::failed;
-    result.code = "unreachable";
-    result.why = to_string(*found.error);
-    result.hint = found.error->hint;
-    return result;
-  }
   result.journal = found.runs.front().journal;
   switch (result.journal.state) {
     case RunState::undone: result.outcome = WorkOutcome::put_back; return result;

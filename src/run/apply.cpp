@@ -138,7 +138,7 @@ class Application {
       if (!plans_[host]->refused.empty())
         result = refusal("planned", plans_[host]->refused);
       else if (const auto& why = plans_[host]->why_unseen(); !why.empty())
-        result = unreached(why, plans_[host]->hint);
+        result = unreached_result(why, plans_[host]->hint);
       else if (plans_[host]->steps.empty())
         result.outcome = WorkOutcome::unchanged;
       progress[host] = progress_of(result);
@@ -199,15 +199,6 @@ class Application {
     return result;
   }
 
-  static WorkResult unreached(std::string why, std::string hint) {
-    WorkResult result;
-    result.outcome = WorkOutcome::failed;
-    result.code = "unreachable";
-    result.why = std::move(why);
-    result.hint = std::move(hint);
-    return result;
-  }
-
   /// Whether anything was begun.
   bool do_batch(const std::vector<std::size_t>& batch) {
     auto chosen = inspect(batch);
@@ -246,7 +237,7 @@ class Application {
       const auto host = asked[probing.host];
       auto& result = report_.hosts[host];
       if (probing.error) {
-        result = unreached(to_string(*probing.error), probing.error->hint);
+        result = unreached_result(to_string(*probing.error), probing.error->hint);
         return std::nullopt;
       }
       // An answer that cannot be read is asked for again at the start.

@@ -58,6 +58,15 @@ WorkOutcome outcome_of_refusal(std::string_view code) {
   return WorkOutcome::failed;
 }
 
+WorkResult unreached_result(std::string why, std::string hint) {
+  WorkResult result;
+  result.outcome = WorkOutcome::failed;
+  result.code = "unreachable";
+  result.why = std::move(why);
+  result.hint = std::move(hint);
+  return result;
+}
+
 Comparison compare_with_plan(const std::vector<std::string>& cures, const std::vector<std::string>& remaining,
                              const HostReport& after) {
   Comparison comparison;

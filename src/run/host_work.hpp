@@ -58,6 +58,9 @@ struct WorkResult {
   Comparison comparison;
 };
 
+/// Of a host that was not reached, or not to the end: nothing was touched there.
+WorkResult unreached_result(std::string why, std::string hint);
+
 struct WorkSettings {
   RunCall call;                               ///< nonces come from `nonce`
   std::function<std::string()> nonce;
